@@ -1,0 +1,65 @@
+"""The lens: pinhole intrinsics in pixels, per frame, with the unified camera model's xi for wider ones (xi = 0: pinhole)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from sightline.errors import SightlineError
+
+FULL_FRAME_MM = 36.0  # sensor width that focal lengths in millimetres refer to
+
+
+def intrinsics_matrix(fx: Tensor, fy: Tensor, cx: Tensor, cy: Tensor) -> Tensor:  # [...] x4 -> [..., 3, 3]
+    """K = [[fx, 0, cx], [0, fy, cy], [0, 0, 1]] from broadcastable parts."""
+    fx, fy, cx, cy = torch.broadcast_tensors(fx, fy, cx, cy)
+    zero, one = torch.zeros_like(fx), torch.ones_like(fx)
+    return torch.stack([fx, zero, cx, zero, fy, cy, zero, zero, one], dim=-1).unflatten(-1, (3, 3))
+
+
+def intrinsics_from_mm(focal_mm: Tensor, width: int, height: int) -> Tensor:  # [...] -> [..., 3, 3]
+    """A centred pinhole with square pixels: focal length in millimetres on a sensor 36 mm wide."""
+    focal = focal_mm.double() * (width / FULL_FRAME_MM)
+    return intrinsics_matrix(focal, focal, torch.full_like(focal, width / 2), torch.full_like(focal, height / 2))
+
+
+def intrinsics_from_fov(horizontal_degrees: float, width: int, height: int) -> Tensor:  # -> [3, 3]
+    """A centred pinhole with square pixels and the given horizontal field of view."""
+    focal_mm = FULL_FRAME_MM / (2 * math.tan(math.radians(horizontal_degrees) / 2))
+    return intrinsics_from_mm(torch.tensor(focal_mm, dtype=torch.float64), width, height)
+
+
+def pixel_rays(intrinsics: Tensor, pixels: Tensor, xi: float = 0.0) -> Tensor:  # [..., 3, 3], [..., 2] -> [..., 3]
+    """Unit directions, in camera coordinates, of the rays through pixels (x, y); the first pixel's centre is (0.5, 0.5).
+
+    Unified camera model (Mei): a point on the unit sphere is seen from xi behind its centre. A pixel outside the
+    image of the sphere, possible only for xi > 1, has no ray and is refused.
+    """
+    x = (pixels[..., 0] - intrinsics[..., 0, 2]) / intrinsics[..., 0, 0]
+    y = (pixels[..., 1] - intrinsics[..., 1, 2]) / intrinsics[..., 1, 1]
+    radius_squared = x * x + y * y
+    discriminant = 1 + (1 - xi * xi) * radius_squared
+    if xi > 1 and bool((discriminant < 0).any()):
+        raise SightlineError(
+            f"xi = {xi} puts pixels outside the image of the sphere: expected a longer focal length or a smaller xi."
+        )
+    scale = (xi + discriminant.sqrt()) / (1 + radius_squared)
+    return torch.stack([scale * x, scale * y, scale - xi], dim=-1)
+
+
+def project(intrinsics: Tensor, points: Tensor, xi: float = 0.0) -> Tensor:  # [..., 3, 3], [..., 3] -> [..., 2]
+    """Pixels (x, y) of points in camera coordinates: the inverse of `pixel_rays`."""
+    depth = points[..., 2] + xi * points.norm(dim=-1)
+    x = intrinsics[..., 0, 0] * points[..., 0] / depth + intrinsics[..., 0, 2]
+    y = intrinsics[..., 1, 1] * points[..., 1] / depth + intrinsics[..., 1, 2]
+    return torch.stack([x, y], dim=-1)
+
+
+def grid_centres(width: int, height: int, columns: int, rows: int) -> Tensor:  # -> [rows, columns, 2]
+    """Pixel coordinates of the centres of a grid of equal patches: ((u + 0.5) p, (v + 0.5) p), row by row."""
+    x = (torch.arange(columns, dtype=torch.float64) + 0.5) * (width / columns)
+    y = (torch.arange(rows, dtype=torch.float64) + 0.5) * (height / rows)
+    grid_y, grid_x = torch.meshgrid(y, x, indexing="ij")
+    return torch.stack([grid_x, grid_y], dim=-1)

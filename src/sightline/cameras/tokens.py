@@ -1,0 +1,155 @@
+"""CameraTokens: a trajectory laid on the grid of a latent video, one packed float32 row per token."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from sightline.cameras import lens, plucker
+from sightline.cameras.trajectory import Trajectory
+from sightline.errors import SightlineError
+
+# The columns of a packed row. Nothing else in the package may count them.
+RAY = slice(0, 6)
+WORLD_TO_CAMERA = slice(6, 18)
+INTRINSICS = slice(18, 22)
+LOG_SCALE_OFFSET = slice(22, 23)
+PACKED_WIDTH = 23
+
+LatentPose = Literal["last", "first", "middle"]
+
+
+@dataclass(frozen=True, eq=False)
+class CameraTokens:
+    """What every token of a latent video knows about its camera. A thin view: `packed` is the only data.
+
+    packed: [B, N, 23] float32, N = t * h * w tokens in the order (t, y, x), x fastest. B = 1 serves any batch.
+    grid: (t, h, w), latent frames, token rows and columns.
+    A row of zeros means "no camera": an encoding leaves such a token as the pretrained model has it.
+    """
+
+    packed: Tensor
+    grid: tuple[int, int, int]
+
+    def __post_init__(self) -> None:
+        tokens = self.grid[0] * self.grid[1] * self.grid[2]
+        if self.packed.ndim != 3 or self.packed.shape[1:] != (tokens, PACKED_WIDTH):
+            raise SightlineError(
+                f"packed has shape {tuple(self.packed.shape)}: expected [B, {tokens}, {PACKED_WIDTH}] for grid {self.grid}."
+            )
+        if self.packed.dtype != torch.float32:
+            raise SightlineError(
+                f"packed is {self.packed.dtype}: expected torch.float32, rays lose their meaning below it."
+            )
+
+    @classmethod
+    def from_trajectory(
+        cls,
+        trajectory: Trajectory,
+        grid: tuple[int, int, int],  # latent frames, token rows, token columns
+        *,
+        anchor: int | None = 0,
+        latent_pose: LatentPose = "last",
+        temporal_stride: int = 4,
+    ) -> CameraTokens:
+        """One row per token from a path of temporal_stride * (t - 1) + 1 raw frames.
+
+        anchor: the raw frame that becomes the identity, or None to keep the world as it is.
+        latent_pose: which raw frame of its group stands for a latent frame k > 0, which covers raw frames
+            4k-3 .. 4k: the last (4k), the first (4k-3) or the middle one (4k-1). Latent frame 0 is raw frame 0.
+        """
+        frames, rows, columns = grid
+        expected = temporal_stride * (frames - 1) + 1
+        if len(trajectory) != expected:
+            raise SightlineError(
+                f"trajectory has {len(trajectory)} frames: expected {temporal_stride} x ({frames} - 1) + 1 = {expected} "
+                f"for {frames} latent frames (see Trajectory.resampled)."
+            )
+        if anchor is not None:
+            trajectory = trajectory.anchored(anchor)
+        picked = _latent_frames(frames, latent_pose, temporal_stride)
+        camera_to_world = trajectory.camera_to_world[picked]  # [t, 4, 4]
+        intrinsics = trajectory.intrinsics[picked]  # [t, 3, 3]
+
+        centres = lens.grid_centres(trajectory.width, trajectory.height, columns, rows).flatten(0, 1)  # [h w, 2]
+        in_camera = lens.pixel_rays(intrinsics[:, None], centres, trajectory.xi)  # [t, h w, 3]
+        direction = in_camera @ camera_to_world[:, :3, :3].transpose(-1, -2)
+        ray = plucker.line_through(camera_to_world[:, None, :3, 3], direction)  # [t, h w, 6]
+
+        per_frame = torch.cat(
+            [trajectory.world_to_camera[picked, :3].flatten(1), _normalised(intrinsics, trajectory)], dim=-1
+        )  # [t, 16]
+        per_frame = per_frame[:, None].expand(-1, rows * columns, -1)
+        packed = torch.cat([ray, per_frame, torch.zeros_like(ray[..., :1])], dim=-1)
+        return cls(packed.flatten(0, 1)[None].float(), (frames, rows, columns))
+
+    @classmethod
+    def absent(cls, grid: tuple[int, int, int], batch: int = 1) -> CameraTokens:
+        """Tokens without a camera: zeros. Feeding these rather than nothing keeps every parameter in the graph."""
+        return cls(torch.zeros(batch, grid[0] * grid[1] * grid[2], PACKED_WIDTH), grid)
+
+    @classmethod
+    def batch(cls, tokens: Sequence[CameraTokens]) -> CameraTokens:
+        """Several clips as one batch; their grids must agree."""
+        grids = {one.grid for one in tokens}
+        if len(grids) != 1:
+            raise SightlineError(f"tokens have the grids {sorted(grids)}: expected one grid for a batch.")
+        return cls(torch.cat([one.packed for one in tokens]), tokens[0].grid)
+
+    # -- named parts, all views -----------------------------------------------------------------------------------
+
+    @property
+    def ray(self) -> Tensor:  # [B, N, 6]
+        """Pluecker coordinates (d, m) in the anchored world; d has unit length."""
+        return self.packed[..., RAY]
+
+    @property
+    def world_to_camera(self) -> Tensor:  # [B, N, 3, 4]
+        return self.packed[..., WORLD_TO_CAMERA].unflatten(-1, (3, 4))
+
+    @property
+    def intrinsics(self) -> Tensor:  # [B, N, 4]
+        """fx / width, fy / height, cx / width - 1/2, cy / height - 1/2."""
+        return self.packed[..., INTRINSICS]
+
+    @property
+    def log_scale_offset(self) -> Tensor:  # [B, N, 1]
+        return self.packed[..., LOG_SCALE_OFFSET]
+
+    # -- changing -------------------------------------------------------------------------------------------------
+
+    def to(self, device: torch.device | str) -> CameraTokens:
+        return dataclasses.replace(self, packed=self.packed.to(device))
+
+    def with_log_scale_offset(self, offset: Tensor | float) -> CameraTokens:  # [B] or a number
+        """The tokens with delta added to what the scale gate reads, and to nothing else."""
+        offset = torch.as_tensor(offset, dtype=torch.float32, device=self.packed.device)
+        packed = self.packed.expand(max(len(self.packed), offset.numel()), -1, -1).clone()
+        packed[..., LOG_SCALE_OFFSET] = offset.reshape(-1, 1, 1)
+        return dataclasses.replace(self, packed=packed)
+
+    def augmented(
+        self, probability: float = 0.3, low: float = -1.2, high: float = 1.6, generator: torch.Generator | None = None
+    ) -> CameraTokens:
+        """The paper's log-scale augmentation, for training: per clip, with this probability, delta ~ U(low, high)."""
+        clips = self.packed.shape[0]
+        delta = low + (high - low) * torch.rand(clips, generator=generator)
+        return self.with_log_scale_offset(delta * (torch.rand(clips, generator=generator) < probability))
+
+
+def _latent_frames(frames: int, latent_pose: LatentPose, stride: int) -> Tensor:  # -> [t] raw frame numbers
+    back = {"last": 0, "first": stride - 1, "middle": (stride - 1) // 2}
+    if latent_pose not in back:
+        raise SightlineError(f"latent_pose is {latent_pose!r}: expected one of {sorted(back)}.")
+    return (torch.arange(frames) * stride - back[latent_pose]).clamp_min(0)
+
+
+def _normalised(intrinsics: Tensor, trajectory: Trajectory) -> Tensor:  # [t, 3, 3] -> [t, 4]
+    fx, fy = intrinsics[:, 0, 0] / trajectory.width, intrinsics[:, 1, 1] / trajectory.height
+    cx, cy = intrinsics[:, 0, 2] / trajectory.width - 0.5, intrinsics[:, 1, 2] / trajectory.height - 0.5
+    return torch.stack([fx, fy, cx, cy], dim=-1)
