@@ -223,7 +223,7 @@ def _float64(name: str, value: Any) -> Tensor:
 def _number(name: str, value: Any, above: float | None = None, at_least: float | None = None) -> float:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = float("nan")
     finite = number == number and abs(number) != float("inf")
     if not finite or (above is not None and number <= above) or (at_least is not None and number < at_least):
@@ -250,7 +250,7 @@ def _checked_poses(poses: Tensor) -> Tensor:
             f"camera_to_world of frame {_first(bad)} has the last row {poses[_first(bad), 3].tolist()}: expected 0 0 0 1."
         )
     error = se3.orthonormality_error(poses[:, :3, :3])
-    bad = error > ROTATION_TOLERANCE
+    bad = ~(error <= ROTATION_TOLERANCE)  # so written that an error that overflowed to nan is bad too
     if bad.any():
         frame = _first(bad)
         raise SightlineError(
