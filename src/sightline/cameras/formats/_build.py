@@ -1,0 +1,150 @@
+"""From the numbers in a file to a Trajectory: lenses for formats that carry none, quaternions, frame rates."""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sightline.cameras import se3
+from sightline.cameras.formats._files import InputFile, shown
+from sightline.cameras.lens import intrinsics_from_mm
+from sightline.cameras.trajectory import Trajectory
+from sightline.errors import SightlineError
+
+DEFAULT_WIDTH, DEFAULT_HEIGHT = 832, 480
+DEFAULT_FOCAL_MM = 28.0  # on a sensor 36 mm wide
+DEFAULT_FPS = 16.0
+_QUATERNION_TOLERANCE = 1e-2  # files print few digits; further from unit length the columns are something else
+_NAMED_FRAME = re.compile(r"\bframe (\d+)\b")
+
+
+def build(
+    file: InputFile,
+    camera_to_world: Tensor,  # [T, 4, 4]
+    intrinsics: Tensor,  # [T, 3, 3] or [3, 3]
+    width: int,
+    height: int,
+    lines: Sequence[int] | None = None,
+    **fields: Any,
+) -> Trajectory:
+    """A checked Trajectory; its complaints get the file's name and, where `lines` maps frames to lines, the line."""
+    file.check_frame_count(len(camera_to_world))
+    try:
+        return Trajectory(camera_to_world, intrinsics, width, height, **fields)
+    except SightlineError as error:
+        named = _NAMED_FRAME.search(str(error))
+        line = lines[int(named[1])] if named and lines is not None and int(named[1]) < len(lines) else None
+        raise file.error(str(error), line) from None
+
+
+@dataclass(frozen=True)
+class Lens:
+    intrinsics: Tensor  # [3, 3] or [T, 3, 3]
+    width: int
+    height: int
+
+
+def lens_from_options(file: InputFile, width: Any, height: Any, focal_mm: Any = None, intrinsics: Any = None) -> Lens:
+    """The lens of a file that carries none: `intrinsics` in pixels, or a focal length on a sensor 36 mm wide."""
+    columns, rows = file.whole(width, "the option width"), file.whole(height, "the option height")
+    if intrinsics is not None:
+        if focal_mm is not None:
+            raise file.error("found both options focal_mm and intrinsics, expected at most one.")
+        try:
+            return Lens(torch.as_tensor(intrinsics, dtype=torch.float64), columns, rows)
+        except (TypeError, ValueError, RuntimeError, OverflowError):
+            raise file.error(
+                f"found {shown(intrinsics)} as the option intrinsics, expected [3, 3] or [T, 3, 3] numbers."
+            ) from None
+    focal = positive(file, DEFAULT_FOCAL_MM if focal_mm is None else focal_mm, "the option focal_mm")
+    return Lens(intrinsics_from_mm(torch.tensor(focal, dtype=torch.float64), columns, rows), columns, rows)
+
+
+def positive(file: InputFile, value: Any, name: str, line: int | None = None) -> float:
+    number = file.number(value, name, line)
+    if number <= 0:
+        raise file.error(f"found {shown(value)} as {name}, expected a number above 0.", line)
+    return number
+
+
+def image_size(
+    file: InputFile,
+    stated: tuple[Any, Any],  # (width, height) as the file states them, None where it does not
+    options: tuple[Any, Any],
+    centre: tuple[float | None, float | None],  # principal point of the first frame, pixels
+) -> tuple[int, int]:
+    """(width, height): from the file, else from the options, else twice the principal point."""
+    sizes = []
+    for name, in_file, option, middle in zip(("width", "height"), stated, options, centre, strict=True):
+        asked = None if option is None else file.whole(option, f"the option {name}")
+        if in_file is not None:
+            size = file.whole(in_file, f"the {name}")
+            if asked not in (None, size):
+                raise file.error(
+                    f"states the {name} {size} and the option says {asked}, expected the option to be left out "
+                    f"(Trajectory.resized changes the size)."
+                )
+        elif asked is not None:
+            size = asked
+        elif middle is not None:
+            size = file.whole(float(round(2 * middle)), f"twice the principal point, standing in for the {name},")
+        else:
+            raise file.error(f"found no image {name}, expected the option {name}.")
+        sizes.append(size)
+    return sizes[0], sizes[1]
+
+
+def rotations_from_quaternions(
+    file: InputFile,
+    quaternions: Tensor,  # [T, 4] (w, x, y, z)
+    lines: Sequence[int] | None = None,
+) -> Tensor:  # [T, 3, 3]
+    norms = quaternions.norm(dim=-1)
+    bad = ~((norms - 1).abs() <= _QUATERNION_TOLERANCE)
+    if bad.any():
+        frame = int(bad.nonzero()[0, 0])
+        raise file.error(
+            f"found a quaternion of length {float(norms[frame]):.4g} in frame {frame}, expected length 1.",
+            None if lines is None else lines[frame],
+        )
+    return se3.quaternion_to_rotation(quaternions)
+
+
+def with_last_row(top: Tensor) -> Tensor:  # [..., 3, 4] -> [..., 4, 4]
+    return se3.from_parts(top[..., :3], top[..., 3])
+
+
+def flip_opengl(camera_to_world: Tensor) -> Tensor:  # [..., 4, 4] -> [..., 4, 4]
+    """OpenGL camera axes (x right, y up, z backward) to OpenCV's and back: columns 1 and 2 change sign."""
+    return camera_to_world * camera_to_world.new_tensor([1.0, -1.0, -1.0, 1.0])
+
+
+def fps_from_seconds(seconds: Sequence[float]) -> float:
+    """One over the median spacing; the default rate where timestamps do not advance or there is only one."""
+    times = torch.tensor(seconds, dtype=torch.float64)
+    spacing = float(times.diff().quantile(0.5)) if 1 < len(times) < 2**24 else 0.0
+    fps = 1.0 / spacing if spacing > 0 else 0.0
+    return fps if 0 < fps < math.inf else DEFAULT_FPS
+
+
+def constant_lens(trajectory: Trajectory) -> bool:
+    return bool((trajectory.intrinsics == trajectory.intrinsics[0]).all())
+
+
+def warn_distortion(file: InputFile) -> None:
+    warnings.warn(f"{file.path}: lens distortion is ignored; the pinhole part is kept.", stacklevel=2)
+
+
+def warn_square_pixels(trajectory: Trajectory, path: Path, written: str) -> None:
+    """For formats with one focal length per frame: say so when the two differ by more than printing digits."""
+    fx, fy = trajectory.intrinsics[:, 0, 0], trajectory.intrinsics[:, 1, 1]
+    if bool(((fx / fy - 1).abs() > 1e-6).any()):
+        warnings.warn(f"{path}: the format has square pixels only; {written} is written.", stacklevel=2)

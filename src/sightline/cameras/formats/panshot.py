@@ -1,0 +1,105 @@
+"""PanShot (UCPE): an npy of camera-to-world matrices [T, 3, 4]; the lens and the near depth live elsewhere."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sightline.cameras.formats._arrays import NPY_MAGIC, npy_bytes, parse_npy
+from sightline.cameras.formats._build import (
+    DEFAULT_FPS,
+    DEFAULT_HEIGHT,
+    DEFAULT_WIDTH,
+    build,
+    lens_from_options,
+    positive,
+    with_last_row,
+)
+from sightline.cameras.formats._files import InputFile, atomic_write, reason, shown
+from sightline.cameras.formats._format import Format
+from sightline.cameras.lens import intrinsics_matrix
+from sightline.cameras.trajectory import Trajectory
+
+
+def read(
+    file: InputFile,
+    *,
+    x_fov: Any = None,
+    xi: Any = 0.0,
+    width: Any = DEFAULT_WIDTH,
+    height: Any = DEFAULT_HEIGHT,
+    fps: Any = DEFAULT_FPS,
+    near_depth_file: str | Path | None = None,
+) -> Trajectory:
+    """`x_fov` is the angle in degrees seen across the width, through the unified model's `xi` where it is not 0.
+
+    `near_depth_file` is a jsonl of {video_id, clip_name, clip_id, near_depth}; the line whose clip_name is this file's
+    name without its ending is used.
+    """
+    array = parse_npy(file, file.data, "the file")
+    if array.ndim != 3 or array.shape[1:] != (3, 4):
+        raise file.error(f"found the shape {list(array.shape)}, expected [T, 3, 4].")
+    file.check_frame_count(len(array))
+    lens = lens_from_options(file, width, height)
+    distortion = file.number(xi, "the option xi")
+    intrinsics = lens.intrinsics
+    if x_fov is not None:
+        intrinsics = _intrinsics_from_fov(file, x_fov, distortion, lens.width, lens.height)
+    return build(
+        file,
+        with_last_row(torch.from_numpy(array)),
+        intrinsics,
+        lens.width,
+        lens.height,
+        xi=distortion,
+        fps=fps,
+        near_depth=None if near_depth_file is None else _near_depth(InputFile(near_depth_file), file.path.stem),
+    )
+
+
+def write(trajectory: Trajectory, path: Path) -> None:
+    """The world is moved, not turned, so that the first camera stands at the origin and y stays down."""
+    poses = trajectory.camera_to_world[:, :3].clone()
+    poses[:, :, 3] -= trajectory.positions[0].clone()
+    atomic_write(path, npy_bytes(poses.numpy()))
+
+
+def sniff(file: InputFile) -> bool:
+    return file.data.startswith(NPY_MAGIC)
+
+
+def _intrinsics_from_fov(file: InputFile, x_fov: Any, xi: float, width: int, height: int) -> Tensor:  # [3, 3]
+    """A ray at half the angle meets the image's edge: width / 2 = f sin / (cos + xi)."""
+    half = math.radians(file.number(x_fov, "the option x_fov")) / 2
+    if not 0 < half < math.pi or math.cos(half) + xi <= 0:
+        raise file.error(f"found {shown(x_fov)} as the option x_fov, expected degrees that xi = {xi:g} can see.")
+    focal = torch.tensor(width / 2 * (math.cos(half) + xi) / math.sin(half), dtype=torch.float64)
+    return intrinsics_matrix(focal, focal, focal.new_tensor(width / 2), focal.new_tensor(height / 2))
+
+
+def _near_depth(table: InputFile, clip_name: str) -> float:
+    for line, text in table.rows:
+        try:
+            entry = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise table.error(f"found text that is not JSON ({reason(error)}), expected an object.", line) from None
+        if isinstance(entry, dict) and Path(str(entry.get("clip_name"))).stem == clip_name:
+            return positive(table, entry.get("near_depth"), "near_depth", line)
+    raise table.error(f"found no line with the clip_name {shown(clip_name)}, expected one.")
+
+
+FORMAT = Format(
+    name="panshot",
+    title="PanShot npy",
+    convention="camera-to-world [T, 3, 4], OpenCV axes, world y down, first camera at the origin",
+    loses="the first camera's position, lens, image size, time (fps), xi, unit, near depth",
+    read=read,
+    write=write,
+    sniff=sniff,
+    extension=".npy",
+)

@@ -1,0 +1,78 @@
+"""RealEstate10K and CameraCtrl text files: a URL (any text will do), then one line of 19 numbers per frame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sightline.cameras import se3
+from sightline.cameras.formats._build import build, fps_from_seconds, warn_distortion, with_last_row
+from sightline.cameras.formats._files import InputFile, atomic_write, number_rows
+from sightline.cameras.formats._format import Format
+from sightline.cameras.lens import intrinsics_matrix
+from sightline.cameras.trajectory import Trajectory
+
+COLUMNS = 19
+_MEANING = "timestamp, 4 intrinsics, 2 zeros, 3x4 pose"
+_PLACEHOLDER_URL = "https://example.com/sightline"
+_MICROSECONDS = 1_000_000
+
+
+def read(file: InputFile, *, width: Any = 1280, height: Any = 720) -> Trajectory:
+    """The file's intrinsics are fractions of the image; 1280x720 stands for the 16:9 source it was measured on."""
+    columns, rows_px = file.whole(width, "the option width"), file.whole(height, "the option height")
+    has_url = bool(file.rows) and len(file.rows[0][1].split()) != COLUMNS
+    rows = file.rows[has_url:]
+    file.check_frame_count(len(rows))
+    lines = [line for line, _ in rows]
+    numbers = torch.tensor(
+        [file.numbers(line, text, COLUMNS, _MEANING) for line, text in rows], dtype=torch.float64
+    )  # [T, 19]
+    if bool((numbers[:, 5:7] != 0).any()):
+        warn_distortion(file)
+    size = numbers.new_tensor([columns, rows_px, columns, rows_px])
+    return build(
+        file,
+        se3.inverse(with_last_row(numbers[:, 7:].unflatten(1, (3, 4)))),
+        intrinsics_matrix(*(numbers[:, 1:5] * size).unbind(1)),
+        columns,
+        rows_px,
+        lines=lines,
+        fps=fps_from_seconds((numbers[:, 0] / _MICROSECONDS).tolist()),
+    )
+
+
+def write(trajectory: Trajectory, path: Path) -> None:
+    lens = trajectory.intrinsics
+    fractions = torch.stack(
+        [
+            lens[:, 0, 0] / trajectory.width,
+            lens[:, 1, 1] / trajectory.height,
+            lens[:, 0, 2] / trajectory.width,
+            lens[:, 1, 2] / trajectory.height,
+        ],
+        dim=1,
+    )  # [T, 4]
+    poses = trajectory.world_to_camera[:, :3].flatten(1)  # [T, 12]
+    rows = [
+        [round(frame * _MICROSECONDS / trajectory.fps), *fractions[frame].tolist(), 0.0, 0.0, *poses[frame].tolist()]
+        for frame in range(len(trajectory))
+    ]
+    atomic_write(path, _PLACEHOLDER_URL + "\n" + number_rows(rows))
+
+
+def sniff(file: InputFile) -> bool:
+    return file.usual_columns == COLUMNS or (bool(file.rows) and file.rows[0][1].startswith(("http://", "https://")))
+
+
+FORMAT = Format(
+    name="re10k",
+    title="RealEstate10K / CameraCtrl txt",
+    convention="world-to-camera 3x4 row by row, OpenCV axes; intrinsics as fractions of the image; microseconds",
+    loses="image size, xi, unit, near depth; fps to the microsecond of a frame's duration",
+    read=read,
+    write=write,
+    sniff=sniff,
+)

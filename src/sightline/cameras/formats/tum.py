@@ -1,0 +1,73 @@
+"""TUM RGB-D trajectories: `timestamp tx ty tz qx qy qz qw` per line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sightline.cameras import se3
+from sightline.cameras.formats._build import (
+    DEFAULT_HEIGHT,
+    DEFAULT_WIDTH,
+    build,
+    fps_from_seconds,
+    lens_from_options,
+    rotations_from_quaternions,
+)
+from sightline.cameras.formats._files import InputFile, atomic_write, number_rows
+from sightline.cameras.formats._format import Format
+from sightline.cameras.trajectory import Trajectory
+
+COLUMNS = 8
+
+
+def read(
+    file: InputFile,
+    *,
+    width: Any = DEFAULT_WIDTH,
+    height: Any = DEFAULT_HEIGHT,
+    focal_mm: Any = None,
+    intrinsics: Any = None,
+) -> Trajectory:
+    lens = lens_from_options(file, width, height, focal_mm, intrinsics)
+    file.check_frame_count(len(file.rows))
+    lines = [line for line, _ in file.rows]
+    numbers = torch.tensor(
+        [file.numbers(line, text, COLUMNS, "timestamp tx ty tz qx qy qz qw") for line, text in file.rows],
+        dtype=torch.float64,
+    )  # [T, 8]
+    rotations = rotations_from_quaternions(file, numbers[:, [7, 4, 5, 6]], lines)
+    return build(
+        file,
+        se3.from_parts(rotations, numbers[:, 1:4]),
+        lens.intrinsics,
+        lens.width,
+        lens.height,
+        lines=lines,
+        fps=fps_from_seconds(numbers[:, 0].tolist()),
+    )
+
+
+def write(trajectory: Trajectory, path: Path) -> None:
+    seconds = torch.arange(len(trajectory), dtype=torch.float64)[:, None] / trajectory.fps
+    quaternions = se3.rotation_to_quaternion(trajectory.rotations)[:, [1, 2, 3, 0]]
+    rows = torch.cat([seconds, trajectory.positions, quaternions], dim=1).tolist()
+    atomic_write(path, "# timestamp tx ty tz qx qy qz qw\n" + number_rows(rows))
+
+
+def sniff(file: InputFile) -> bool:
+    return file.usual_columns == COLUMNS
+
+
+FORMAT = Format(
+    name="tum",
+    title="TUM trajectory",
+    convention="camera-to-world, OpenCV axes: timestamp in seconds, position, quaternion x y z w",
+    loses="lens, image size, xi, unit, near depth",
+    read=read,
+    write=write,
+    sniff=sniff,
+    extension=".tum",
+)
