@@ -1,0 +1,87 @@
+"""Sightline: camera control for video diffusion transformers.
+
+import sightline as sl
+
+pipe = sl.load_pipeline("Wan-AI/Wan2.2-TI2V-5B-Diffusers", camera="path/to/scope")
+path = sl.moves.orbit(degrees=30, target_depth=2.0, frames=81)
+video = sl.generate(pipe, "first.png", "a quiet kitchen", path)
+sl.save_video(video, "out.mp4")
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from sightline.errors import SightlineError
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from sightline.backbones import inspect
+    from sightline.backbones.adapter import load_camera, save_camera
+    from sightline.backbones.wan import CameraWanTransformer3DModel
+    from sightline.cameras import lens, moves, plucker, se3
+    from sightline.cameras.tokens import CameraTokens
+    from sightline.cameras.trajectory import Trajectory
+    from sightline.encodings import Scope
+    from sightline.generation.generate import camera_tokens, generate
+    from sightline.generation.pipelines import attach_camera, load_pipeline
+    from sightline.generation.video import save_video
+
+# Where each public name lives. Loaded on first use: `sightline --help` and the camera room need no diffusion library.
+_MODULES = {
+    "inspect": "sightline.backbones.inspect",
+    "lens": "sightline.cameras.lens",
+    "moves": "sightline.cameras.moves",
+    "plucker": "sightline.cameras.plucker",
+    "se3": "sightline.cameras.se3",
+}
+_NAMES = {
+    "load_camera": "sightline.backbones.adapter",
+    "save_camera": "sightline.backbones.adapter",
+    "CameraWanTransformer3DModel": "sightline.backbones.wan",
+    "CameraTokens": "sightline.cameras.tokens",
+    "Trajectory": "sightline.cameras.trajectory",
+    "Scope": "sightline.encodings",
+    "camera_tokens": "sightline.generation.generate",
+    "generate": "sightline.generation.generate",
+    "attach_camera": "sightline.generation.pipelines",
+    "load_pipeline": "sightline.generation.pipelines",
+    "save_video": "sightline.generation.video",
+}
+
+__all__ = [
+    "CameraTokens",
+    "CameraWanTransformer3DModel",
+    "Scope",
+    "SightlineError",
+    "Trajectory",
+    "attach_camera",
+    "camera_tokens",
+    "generate",
+    "inspect",
+    "lens",
+    "load_camera",
+    "load_pipeline",
+    "moves",
+    "plucker",
+    "save_camera",
+    "save_video",
+    "se3",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        value = importlib.import_module(_MODULES[name])
+    elif name in _NAMES:
+        value = getattr(importlib.import_module(_NAMES[name]), name)
+    else:
+        raise AttributeError(f"module 'sightline' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

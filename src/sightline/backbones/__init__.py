@@ -1,0 +1,1 @@
+"""WHICH network: stock diffusers models that take a camera."""

@@ -1,0 +1,139 @@
+"""Camera files: a safetensors file with a model's camera parameters alone, and what they were trained for."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from diffusers import WanTransformer3DModel
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
+from sightline.encodings import encoding_from_config
+from sightline.errors import SightlineError
+
+_FORMAT, _VERSION = "sightline-camera", "1"
+
+# What makes two backbones different to an encoding trained on one of them.
+_BACKBONE_KEYS = (
+    "num_layers",
+    "num_attention_heads",
+    "attention_head_dim",
+    "in_channels",
+    "out_channels",
+    "patch_size",
+)
+
+
+def save_camera(model: CameraWanTransformer3DModel, path: str | Path, component: str = "transformer") -> None:
+    """Write the new parameters alone (a few MB), with the encoding and backbone they belong to.
+
+    component: which expert of a pipeline this is, "transformer" (high noise) or "transformer_2" (low noise).
+    """
+    if not isinstance(model, CameraWanTransformer3DModel):
+        raise SightlineError(f"model is a {type(model).__name__}: expected a CameraWanTransformer3DModel.")
+    path = Path(path)
+    tensors = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items() if CAMERA_KEY in name}
+    metadata = {
+        "format": _FORMAT,
+        "version": _VERSION,
+        "component": component,
+        "encoding": json.dumps(model.encoding.to_config()),
+        "backbone": json.dumps(_backbone(model)),
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        save_file(tensors, temporary, metadata=metadata)
+        os.replace(temporary, path)
+    except (OSError, SafetensorError) as error:
+        raise SightlineError(
+            f"{path} cannot be written ({error}): expected a writable folder with room left."
+        ) from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load_camera(
+    model: WanTransformer3DModel, path: str | Path, component: str = "transformer", *, copy: bool = True
+) -> CameraWanTransformer3DModel:
+    """The model with a camera file's parameters. A stock model is retrofitted (see from_transformer for `copy`); a model
+    that carries the same encoding already is filled in place. Anything that does not fit is refused by name."""
+    path = Path(path)
+    metadata, tensors = _read(path)
+    encoding = encoding_from_config(json.loads(metadata["encoding"]))
+    if metadata["component"] != component:
+        raise SightlineError(f"{path} was trained for {metadata['component']!r}: expected weights for {component!r}.")
+    trained, given = json.loads(metadata["backbone"]), _backbone(model)
+    for key in _BACKBONE_KEYS:
+        if trained.get(key) != given[key]:
+            raise SightlineError(
+                f"{path} was trained on a backbone with {key} {trained.get(key)}: this model has {given[key]}."
+            )
+    if isinstance(model, CameraWanTransformer3DModel):
+        if model.encoding != encoding:
+            raise SightlineError(
+                f"{path} was trained for the encoding {encoding}: this model carries {model.encoding}."
+            )
+    else:
+        model = CameraWanTransformer3DModel.from_transformer(model, encoding, copy=copy)
+
+    own = {name: parameter for name, parameter in model.state_dict().items() if CAMERA_KEY in name}
+    _require_equal_names(path, set(tensors), set(own))
+    for name, parameter in own.items():
+        tensor = tensors[name].reshape(1) if tensors[name].ndim == 0 else tensors[name]
+        if tensor.shape != parameter.shape:
+            raise SightlineError(f"{path}: {name} has shape {tuple(tensor.shape)}, expected {tuple(parameter.shape)}.")
+        if not tensor.isfinite().all():
+            raise SightlineError(f"{path}: {name} holds values that are not finite, expected finite weights.")
+    with torch.no_grad():
+        for name, parameter in own.items():
+            parameter.copy_(tensors[name].reshape(parameter.shape))
+    return model
+
+
+def is_camera_file(path: Path) -> bool:
+    """Whether this is a file that `save_camera` wrote."""
+    if not path.is_file():
+        return False
+    try:
+        with safe_open(path, framework="pt") as file:
+            return (file.metadata() or {}).get("format") == _FORMAT
+    except SafetensorError:
+        return False
+
+
+def _read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
+    if not path.is_file():
+        raise SightlineError(f"{path} is not a file: expected a camera file written by save_camera.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
+    except SafetensorError as error:
+        raise SightlineError(f"{path} cannot be read as safetensors ({error}): expected a camera file.") from None
+    if metadata.get("format") != _FORMAT:
+        raise SightlineError(
+            f"{path} has the format {metadata.get('format')!r}: expected {_FORMAT!r}, as save_camera writes."
+        )
+    if metadata.get("version") != _VERSION:
+        raise SightlineError(
+            f"{path} has version {metadata.get('version')!r}: expected {_VERSION!r}; a newer sightline wrote it."
+        )
+    return metadata, tensors
+
+
+def _backbone(model: WanTransformer3DModel) -> dict[str, Any]:
+    # Through json, so that tuples and lists compare equal.
+    return json.loads(json.dumps({key: model.config[key] for key in _BACKBONE_KEYS}))
+
+
+def _require_equal_names(path: Path, found: set[str], expected: set[str]) -> None:
+    if missing := sorted(expected - found):
+        raise SightlineError(f"{path} lacks {missing[0]} ({len(missing)} missing): expected every camera parameter.")
+    if unknown := sorted(found - expected):
+        raise SightlineError(f"{path} holds the unknown parameter {unknown[0]} ({len(unknown)} unknown): refused.")

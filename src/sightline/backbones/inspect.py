@@ -1,0 +1,115 @@
+"""Reading a trained model: what each head does with two rays, and how much of a score each of the four terms makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.encodings.scope import ScopeLayer
+from sightline.errors import SightlineError
+
+
+@dataclass(frozen=True, eq=False)
+class RayForm:
+    """The bilinear form of term D, per layer and head.
+
+    matrix: [L, H, 7, 7], M = E_q^T E_k over the features (d, m^, s) of the query and (m^, d, s) of the key.
+    scale: [L, H], the c for which c I (c times the block swap, without flip) is nearest to the 6 x 6 ray block of M.
+    distance: [L, H], |M_6 - c I| / |M_6| in Frobenius norm: 0 is the reciprocal product, 1 has none of it.
+    """
+
+    matrix: Tensor
+    scale: Tensor
+    distance: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTerms:
+    """The four parts of the attention logits <q, k> / sqrt(D), each [B, H, Q, N], in float32."""
+
+    content: Tensor  # A: content and content, the pretrained score
+    content_to_ray: Tensor  # B: the query's content against the key's ray
+    ray_to_content: Tensor  # C: the query's ray against the key's content
+    ray_to_ray: Tensor  # D: the two rays alone
+
+    @property
+    def total(self) -> Tensor:
+        return self.content + self.content_to_ray + self.ray_to_content + self.ray_to_ray
+
+
+@torch.no_grad()
+def ray_form(model: CameraWanTransformer3DModel) -> RayForm:
+    """M = E_q^T E_k of every layer and head, and its distance from the reciprocal form. SCoPE with linear E only."""
+    layers = [_scope_layer(model, index) for index in range(len(model.blocks))]
+    if layers[0].settings.projection != "linear":
+        raise SightlineError("ray_form reads M = E_q^T E_k: expected SCoPE with projection='linear', found 'mlp'.")
+    e_q = torch.stack([layer.project_q.float().unflatten(0, (layer.heads, -1)) for layer in layers])  # [L, H, D, 7]
+    e_k = torch.stack([layer.project_k.float().unflatten(0, (layer.heads, -1)) for layer in layers])
+    matrix = e_q.transpose(-1, -2) @ e_k
+    reciprocal = torch.eye(6, device=matrix.device)
+    if not layers[0].settings.flip:
+        reciprocal = reciprocal.roll(3, dims=0)  # unflipped keys hold (d, m^): the form sits in the off-diagonal blocks
+    rays = matrix[..., :6, :6]
+    scale = (rays * reciprocal).sum(dim=(-1, -2)) / 6
+    residual = rays - scale[..., None, None] * reciprocal
+    return RayForm(matrix, scale, residual.norm(dim=(-1, -2)) / rays.norm(dim=(-1, -2)).clamp_min(1e-30))
+
+
+@torch.no_grad()
+def score_terms(
+    model: CameraWanTransformer3DModel,
+    queries: Sequence[int],  # token numbers, (t * rows + y) * columns + x
+    layer: int,
+    **inputs: Any,  # what the model is called with, attention_kwargs={"camera": ...} included
+) -> ScoreTerms:
+    """Run the model and split one layer's attention logits, from the chosen query tokens to all tokens, into A, B, C, D."""
+    scope = _scope_layer(model, layer)
+    seen: list[tuple[Tensor, Tensor, Tensor]] = []
+
+    def remember(_: Any, args: tuple[Any, ...]) -> None:
+        stage, query, key, _value, camera = args
+        if stage == "inject":
+            seen.append((query.float(), key.float(), camera))
+
+    handle = scope.register_forward_pre_hook(remember)
+    try:
+        model(**inputs)
+    finally:
+        handle.remove()
+    if not seen:
+        raise SightlineError(
+            "the model ran without a camera: expected attention_kwargs={'camera': tokens} in the inputs."
+        )
+    content_q, content_k, camera = seen[0]  # [B, N, H, D]
+    tokens = content_q.shape[1]
+    outside = [query for query in queries if not 0 <= query < tokens]
+    if outside or not queries:
+        raise SightlineError(f"queries are {list(queries)}: expected token numbers from 0 to {tokens - 1}.")
+    ray_q, ray_k = scope.encode(camera)
+    picked = torch.as_tensor(list(queries), device=content_q.device)
+    content_q, ray_q = content_q[:, picked], ray_q[:, picked]
+
+    ray_q, ray_k = (ray.expand(content_k.shape[0], -1, -1, -1) for ray in (ray_q, ray_k))  # one camera serves a batch
+
+    def logits(query: Tensor, key: Tensor) -> Tensor:  # -> [B, H, Q, N]
+        return torch.einsum("bqhd,bnhd->bhqn", query, key) / query.shape[-1] ** 0.5
+
+    return ScoreTerms(
+        logits(content_q, content_k), logits(content_q, ray_k), logits(ray_q, content_k), logits(ray_q, ray_k)
+    )
+
+
+def _scope_layer(model: CameraWanTransformer3DModel, index: int) -> ScopeLayer:
+    if not isinstance(model, CameraWanTransformer3DModel):
+        raise SightlineError(f"model is a {type(model).__name__}: expected a CameraWanTransformer3DModel.")
+    if not 0 <= index < len(model.blocks):
+        raise SightlineError(f"layer is {index}: expected a layer from 0 to {len(model.blocks) - 1}.")
+    layer = model.blocks[index].attn1.camera
+    if not isinstance(layer, ScopeLayer):
+        raise SightlineError(f"the model carries {model.config.encoding['name']!r}: expected the encoding 'scope'.")
+    return layer

@@ -1,0 +1,278 @@
+"""Wan2.x in diffusers, with a camera: an ordinary diffusers model that stock pipelines run.
+
+    model = CameraWanTransformer3DModel.from_transformer(base, Scope())
+    pipe(..., attention_kwargs={"camera": tokens})
+
+The camera rides as a third element of `rotary_emb`, the one argument that reaches every self-attention layer through
+gradient checkpointing, compilation, sharding, context parallelism and offloading without a fork of the model.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import torch
+from diffusers import WanTransformer3DModel
+from diffusers.models._modeling_parallel import ContextParallelInput
+from diffusers.models.attention_dispatch import dispatch_attention_fn
+
+# ModelMixin must be in this namespace: a saved pipeline looks for it in the module that defines the class.
+from diffusers.models.modeling_utils import ModelMixin  # noqa: F401
+from diffusers.models.transformers.transformer_wan import (
+    WanAttention,
+    WanAttnProcessor,
+    WanRotaryPosEmbed,
+    _get_qkv_projections,
+)
+from torch import Tensor, nn
+
+from sightline.cameras.tokens import CameraTokens
+from sightline.encodings import Encoding, encoding_from_config
+from sightline.encodings.protocol import CameraLayer, Layer
+from sightline.errors import SightlineError
+
+CAMERA_KEY = ".attn1.camera."  # what the name of every camera parameter holds, and no other's
+
+
+class CameraWanAttnProcessor(WanAttnProcessor):
+    """Calls the stages of the layer's encoding, `attn.camera`. Stateless; without a camera it is the stock processor."""
+
+    _attention_backend = None
+    _parallel_config = None
+
+    def __call__(
+        self,
+        attn: WanAttention,
+        hidden_states: Tensor,  # [B, N, dim]
+        encoder_hidden_states: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        rotary_emb: tuple[Tensor, ...] | None = None,  # cos, sin [1, N, 1, D], camera [B or 1, N, 23 or 0]
+    ) -> Tensor:
+        assert rotary_emb is not None and encoder_hidden_states is None, "the camera is for self-attention only"
+        cos, sin, camera = rotary_emb
+        if camera.shape[-1] == 0:
+            return super().__call__(attn, hidden_states, None, attention_mask, (cos, sin))
+        method: CameraLayer = attn.camera
+
+        def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            return dispatch_attention_fn(
+                query,
+                key,
+                value,
+                attn_mask=attention_mask,
+                backend=self._attention_backend,
+                parallel_config=self._parallel_config,
+            )
+
+        hidden = hidden_states
+        if "input" in method.touches:
+            hidden = method("input", hidden, camera)
+
+        query, key, value = _get_qkv_projections(attn, hidden, None)
+        query, key = attn.norm_q(query), attn.norm_k(key)
+        query, key, value = (x.unflatten(2, (attn.heads, -1)) for x in (query, key, value))
+        layer = Layer(hidden, query, key, value, attend)
+
+        if "rotate" in method.touches:
+            query, key, value = method("rotate", query, key, value, (cos, sin), camera)
+        else:
+            query, key = apply_rope(query, cos, sin), apply_rope(key, cos, sin)
+        if "inject" in method.touches:
+            query, key, value = method("inject", query, key, value, camera)
+        # Under autocast the norms return float32 while the value is bf16, and flash kernels want one dtype.
+        query, key = query.to(value.dtype), key.to(value.dtype)
+
+        if "attend" in method.touches:
+            output = method("attend", query, key, value, attend, camera)
+        else:
+            output = attend(query, key, value)
+        output = output.flatten(2, 3).type_as(query)
+        output = attn.to_out[1](attn.to_out[0](output))
+        if "output" in method.touches:
+            output = method("output", output, layer, camera)
+        return output
+
+
+def apply_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:  # [B, N, H, D], [1, N, 1, D] x2 -> [B, N, H, D]
+    """Wan's rotary embedding, pairs (2p, 2p+1), in diffusers' own order of operations so that the bits agree."""
+    even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
+    cos, sin = cos[..., 0::2], sin[..., 1::2]
+    rotated = torch.empty_like(x)
+    rotated[..., 0::2] = even * cos - odd * sin
+    rotated[..., 1::2] = even * sin + odd * cos
+    return rotated.type_as(x)
+
+
+class CameraRotaryPosEmbed(WanRotaryPosEmbed):
+    """RoPE tables and, beside them, the camera of the call in progress ([B or 1, N, 0] when there is none)."""
+
+    camera: Tensor | None = None
+
+    def forward(self, hidden_states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        cos, sin = super().forward(hidden_states)
+        # Always a third tensor: context parallelism splits the outputs of this module by their number.
+        return cos, sin, cos.new_empty(1, cos.shape[1], 0) if self.camera is None else self.camera
+
+
+class CameraWanTransformer3DModel(WanTransformer3DModel):
+    """WanTransformer3DModel whose self-attention layers hold a camera encoding, named in the config as `encoding`.
+
+    `forward` takes `attention_kwargs={"camera": CameraTokens}`; without it the model is its base, bit for bit.
+    """
+
+    _keep_in_fp32_modules = [*WanTransformer3DModel._keep_in_fp32_modules, "camera"]  # noqa: RUF012
+    _skip_layerwise_casting_patterns = [*WanTransformer3DModel._skip_layerwise_casting_patterns, "camera"]  # noqa: RUF012
+    _cp_plan = {  # noqa: RUF012
+        **WanTransformer3DModel._cp_plan,
+        "rope": {
+            **WanTransformer3DModel._cp_plan["rope"],
+            2: ContextParallelInput(split_dim=1, expected_dims=3, split_output=True),
+        },
+    }
+
+    def __init__(self, *, encoding: dict[str, Any] | None = None, **base_config: Any) -> None:
+        super().__init__(**base_config)
+        if encoding is None:
+            raise SightlineError(
+                "encoding is missing: expected settings such as {'name': 'scope'}, or use from_transformer."
+            )
+        settings = encoding_from_config(encoding)
+        self.register_to_config(encoding=settings.to_config())
+        config = self.config
+        rope = CameraRotaryPosEmbed(config.attention_head_dim, config.patch_size, config.rope_max_seq_len)
+        self.rope = rope
+        for block in self.blocks:
+            block.attn1.camera = settings.layer(block.attn1.inner_dim, block.attn1.heads)
+            block.attn1.set_processor(CameraWanAttnProcessor())
+
+    @property
+    def encoding(self) -> Encoding:
+        """The settings of the camera method this model carries."""
+        return encoding_from_config(dict(self.config.encoding))
+
+    @property
+    def camera_layers(self) -> list[CameraLayer]:
+        """The encoding's module of every self-attention layer, first to last."""
+        return [block.attn1.camera for block in self.blocks]
+
+    @classmethod
+    def from_transformer(
+        cls, base: WanTransformer3DModel, encoding: Encoding, *, copy: bool = True
+    ) -> CameraWanTransformer3DModel:
+        """Retrofit a camera onto a pretrained model. The new parameters are float32, on the base's device.
+
+        copy: False shares the base's tensors instead of copying them: half the memory, and training one trains both.
+        """
+        _require_plain_base(base)
+        with torch.device("meta"):
+            model = cls.from_config({**base.config, "encoding": encoding.to_config()})
+        state = base.state_dict()
+        if copy:
+            state = {name: tensor.clone() for name, tensor in state.items()}
+        missing, unexpected = model.load_state_dict(state, strict=False, assign=True)
+        missing = [name for name in missing if CAMERA_KEY not in name]
+        if missing or unexpected:
+            raise SightlineError(
+                f"base does not fit CameraWanTransformer3DModel (missing {missing[:3]}, unexpected {unexpected[:3]}): "
+                "expected the parameters of a stock WanTransformer3DModel."
+            )
+        for name, buffer in base.rope.named_buffers():
+            model.rope.register_buffer(name, buffer.clone(), persistent=False)
+        for block, old in zip(model.blocks, base.blocks, strict=True):
+            block.attn1.camera.to_empty(device=old.attn1.to_q.weight.device)
+            block.attn1.camera.reset_parameters()
+        for parameter, old in zip(_base_parameters(model), base.parameters(), strict=True):
+            parameter.requires_grad_(old.requires_grad)
+        return model.train(base.training)
+
+    @classmethod
+    def from_pretrained(cls, path: Any, **options: Any) -> Any:
+        """As in diffusers, except that weights which do not fill the model are refused, never left out silently."""
+        wants_info = options.pop("output_loading_info", False)
+        try:
+            model, info = super().from_pretrained(path, output_loading_info=True, **options)
+        except ValueError as error:
+            if "alpha_" not in str(error):
+                raise
+            # An old checkpoint with 0-dim alphas: the slower loader goes through ScopeLayer, which promotes them.
+            model, info = super().from_pretrained(
+                path, output_loading_info=True, **{**options, "low_cpu_mem_usage": False}
+            )
+        for problem, names in (("lack", info["missing_keys"]), ("hold the unknown", info["unexpected_keys"])):
+            if names:
+                raise SightlineError(
+                    f"the weights in {path} {problem} {names[0]} ({len(names)} such): expected every parameter of the "
+                    f"encoding {model.config.encoding['name']!r} and of its backbone."
+                )
+        return (model, info) if wants_info else model
+
+    def forward(
+        self,
+        hidden_states: Tensor,  # [B, C, t, H, W] latents
+        timestep: Tensor,
+        encoder_hidden_states: Tensor,
+        encoder_hidden_states_image: Tensor | None = None,
+        return_dict: bool = True,
+        attention_kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        others = dict(attention_kwargs or {})
+        camera = others.pop("camera", None)
+        self.rope.camera = None if camera is None else self._packed(camera, hidden_states)
+        try:
+            return super().forward(
+                hidden_states,
+                timestep,
+                encoder_hidden_states,
+                encoder_hidden_states_image,
+                return_dict=return_dict,
+                attention_kwargs=others,
+            )
+        finally:
+            self.rope.camera = None
+
+    def _packed(self, camera: CameraTokens, hidden_states: Tensor) -> Tensor:  # -> [B or 1, N, 23]
+        if not isinstance(camera, CameraTokens):
+            raise SightlineError(
+                f"camera is a {type(camera).__name__}: expected CameraTokens (CameraTokens.from_trajectory)."
+            )
+        latent = hidden_states.shape[2:]
+        grid = tuple(size // patch for size, patch in zip(latent, self.config.patch_size, strict=True))
+        if camera.grid != grid:
+            raise SightlineError(
+                f"camera tokens lie on the grid {camera.grid}: expected {grid}, that of latents {tuple(latent)}."
+            )
+        batch = camera.packed.shape[0]
+        if batch not in (1, hidden_states.shape[0]):
+            raise SightlineError(
+                f"camera tokens have batch {batch}: expected 1 or the latents' {hidden_states.shape[0]}."
+            )
+        return camera.packed.to(hidden_states.device)
+
+
+# diffusers reads a model's config keys from the signature of its __init__: ours are the base's and `encoding`, so that
+# a key that a later diffusers adds is carried along rather than dropped.
+_own = inspect.signature(CameraWanTransformer3DModel.__init__).parameters
+_base = inspect.signature(WanTransformer3DModel.__init__).parameters
+CameraWanTransformer3DModel.__init__.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [*_base.values(), _own["encoding"]]
+)
+
+
+def _require_plain_base(base: WanTransformer3DModel) -> None:
+    if not isinstance(base, WanTransformer3DModel):
+        raise SightlineError(f"base is a {type(base).__name__}: expected a diffusers WanTransformer3DModel.")
+    if isinstance(base, CameraWanTransformer3DModel):
+        raise SightlineError(
+            f"base already carries the encoding {base.config.encoding['name']!r}: expected a stock model."
+        )
+    if getattr(base.blocks[0].attn1, "fused_projections", False):
+        raise SightlineError(
+            "base has fused QKV projections: call base.unfuse_qkv_projections() first, and fuse afterwards."
+        )
+    if getattr(base, "peft_config", None):
+        raise SightlineError("base carries LoRA adapters: fuse or unload them first, and add adapters to the retrofit.")
+
+
+def _base_parameters(model: nn.Module) -> list[nn.Parameter]:
+    return [parameter for name, parameter in model.named_parameters() if CAMERA_KEY not in name]

@@ -1,0 +1,1 @@
+"""From an image, a prompt and a path to a video: pipelines and the one-call API."""

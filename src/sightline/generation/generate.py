@@ -1,0 +1,114 @@
+"""generate: an image, a prompt and a camera path go in, a video that follows the path comes out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from diffusers import WanImageToVideoPipeline, WanPipeline
+
+from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.cameras.tokens import CameraTokens, LatentPose
+from sightline.cameras.trajectory import Trajectory
+from sightline.errors import SightlineError
+from sightline.generation.pipelines import EXPERTS, AnyWanPipeline
+from sightline.generation.video import load_image
+
+
+def generate(
+    pipe: AnyWanPipeline,
+    image: Any,  # a path, a PIL image, an array [H, W, 3], or None for text-to-video
+    prompt: str,
+    trajectory: Trajectory,
+    *,
+    negative_prompt: str | None = None,
+    steps: int = 50,
+    guidance: float = 5.0,
+    seed: int = 0,
+    anchor: int | None = 0,
+    latent_pose: LatentPose = "last",
+    **options: Any,  # passed on to the pipeline
+) -> np.ndarray:  # [T, H, W, 3] uint8
+    """Film the scene along the trajectory, which also sets the number of frames and the size of the picture.
+
+    The image becomes the first frame: it is scaled to cover the trajectory's picture and cropped in the middle. Both
+    passes of the text guidance get the same camera, so the camera's own guidance is 1, as in the paper.
+    """
+    tokens = camera_tokens(pipe, trajectory, anchor=anchor, latent_pose=latent_pose)
+    pipe = _for_mode(pipe, with_image=image is not None)
+    if image is not None:
+        options["image"] = load_image(image, trajectory.width, trajectory.height)
+    frames = pipe(
+        prompt=prompt,
+        negative_prompt=negative_prompt,
+        height=trajectory.height,
+        width=trajectory.width,
+        num_frames=len(trajectory),
+        num_inference_steps=steps,
+        guidance_scale=guidance,
+        generator=torch.Generator().manual_seed(seed),  # on the CPU: the same noise on every device
+        attention_kwargs={"camera": tokens, **options.pop("attention_kwargs", {})},
+        output_type="np",
+        **options,
+    ).frames[0]
+    return np.rint(frames.clip(0, 1) * 255).astype(np.uint8)
+
+
+def camera_tokens(
+    pipe: AnyWanPipeline, trajectory: Trajectory, *, anchor: int | None = 0, latent_pose: LatentPose = "last"
+) -> CameraTokens:
+    """The path on this pipeline's token grid, for `pipe(..., attention_kwargs={"camera": tokens})`."""
+    transformers = [model for name in EXPERTS if (model := getattr(pipe, name, None)) is not None]
+    for model in transformers:
+        if not isinstance(model, CameraWanTransformer3DModel):
+            raise SightlineError(
+                f"the pipeline's transformer is a {type(model).__name__}, which takes no camera: load it with "
+                "load_pipeline(model, camera=...)."
+            )
+    temporal, patch = pipe.vae_scale_factor_temporal, transformers[0].config.patch_size
+    stride_y, stride_x = (pipe.vae_scale_factor_spatial * side for side in patch[1:])
+    _require_fit(trajectory, temporal * patch[0], stride_x, stride_y)
+    grid = (
+        (len(trajectory) - 1) // temporal + 1,
+        trajectory.height // stride_y,
+        trajectory.width // stride_x,
+    )
+    return CameraTokens.from_trajectory(
+        trajectory, grid, anchor=anchor, latent_pose=latent_pose, temporal_stride=temporal
+    )
+
+
+def _require_fit(trajectory: Trajectory, temporal: int, stride_x: int, stride_y: int) -> None:
+    frames = len(trajectory)
+    if (frames - 1) % temporal:
+        nearest = round((frames - 1) / temporal) * temporal + 1
+        raise SightlineError(
+            f"trajectory has {frames} frames: expected {temporal}n + 1, the nearest is {nearest} "
+            f"(trajectory.resampled({nearest}))."
+        )
+    width, height = (
+        max(stride, round(side / stride) * stride)
+        for side, stride in ((trajectory.width, stride_x), (trajectory.height, stride_y))
+    )
+    if (width, height) != (trajectory.width, trajectory.height):
+        raise SightlineError(
+            f"trajectory is for {trajectory.width}x{trajectory.height}: expected multiples of {stride_x}x{stride_y}, "
+            f"the nearest is {width}x{height} (trajectory.fitted({width}, {height}))."
+        )
+
+
+def _for_mode(pipe: AnyWanPipeline, with_image: bool) -> AnyWanPipeline:
+    """The image-to-video or text-to-video pipeline over the same parts; refused where the model cannot do it."""
+    both = bool(pipe.config.expand_timesteps)  # TI2V-5B
+    takes_image = pipe.transformer.config.in_channels > pipe.vae.config.z_dim
+    if with_image and not (both or takes_image):
+        raise SightlineError("image was given but this model is text-to-video only: expected image=None.")
+    if not with_image and not both and takes_image:
+        raise SightlineError("image is missing: expected a first frame, since this model is image-to-video only.")
+    wanted = WanImageToVideoPipeline if with_image else WanPipeline
+    if isinstance(pipe, wanted):
+        return pipe
+    flags = {name: pipe.config[name] for name in ("boundary_ratio", "expand_timesteps")}
+    parts = {name: part for name, part in pipe.components.items() if name not in ("image_encoder", "image_processor")}
+    return wanted(**parts, **flags)

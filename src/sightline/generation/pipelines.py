@@ -1,0 +1,129 @@
+"""Loading a stock Wan pipeline and putting the camera into its transformers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from diffusers import AutoencoderKLWan, DiffusionPipeline, WanImageToVideoPipeline, WanPipeline
+
+from sightline.backbones.adapter import is_camera_file, load_camera, save_camera
+from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.encodings import Encoding
+from sightline.errors import SightlineError
+
+AnyWanPipeline: TypeAlias = WanPipeline | WanImageToVideoPipeline
+
+EXPERTS = ("transformer", "transformer_2")  # high noise, and low noise where a model has two
+
+
+def load_pipeline(
+    model: str | Path | None = None,
+    camera: str | Path | Encoding | None = None,
+    *,
+    dtype: torch.dtype | None = None,
+    device: str | torch.device | None = None,
+    **options: Any,
+) -> AnyWanPipeline:
+    """A stock diffusers Wan pipeline whose transformers take a camera.
+
+    model: a hub id such as "Wan-AI/Wan2.2-TI2V-5B-Diffusers", or a folder in the same layout.
+    camera: trained camera weights: a file of `save_camera`, a folder of `save_pretrained`, or, for a model with two
+        experts, a folder that holds transformer and transformer_2 of either kind. An encoding such as `Scope()` puts
+        an untrained one in, which changes nothing until it is trained. None keeps the transformers as they were saved.
+    dtype: of transformers and text encoder; bfloat16 on a GPU and float32 elsewhere unless given. The VAE is float32.
+    options: passed on to diffusers' from_pretrained.
+    """
+    if model is None:
+        raise SightlineError("model is missing and none ships with this version: expected a hub id or a folder.")
+    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    dtype = dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
+    try:
+        if "vae" not in options:
+            options["vae"] = AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32)
+        pipe = DiffusionPipeline.from_pretrained(model, dtype=dtype, **options)
+    except SightlineError:
+        raise
+    except (OSError, ValueError) as error:  # missing folder, no network, an unknown id, a file that is not a model
+        reason = str(error).strip().splitlines()[0].rstrip(".")
+        raise SightlineError(
+            f"model {str(model)!r} cannot be loaded ({reason}): expected a hub id or a folder."
+        ) from None
+    if not isinstance(pipe, AnyWanPipeline):
+        raise SightlineError(f"model {str(model)!r} is a {type(pipe).__name__}: expected a Wan pipeline.")
+    if camera is not None:
+        attach_camera(pipe, camera)
+    return pipe.to(device)
+
+
+def attach_camera(pipe: AnyWanPipeline, camera: str | Path | Encoding) -> AnyWanPipeline:
+    """Replace the pipeline's transformers by ones that take a camera (see load_pipeline). Changes `pipe` and returns it."""
+    for component in EXPERTS:
+        base = getattr(pipe, component, None)
+        if base is None:
+            continue
+        if isinstance(camera, Encoding):
+            model = CameraWanTransformer3DModel.from_transformer(base, camera, copy=False)
+        else:
+            model = _load_expert(base, _expert_path(Path(camera), component, experts=_experts(pipe)), component)
+        pipe.register_modules(**{component: model})
+    return pipe
+
+
+def save_pipeline_camera(pipe: AnyWanPipeline, folder: str | Path) -> None:
+    """Write each expert's camera parameters into a folder that `load_pipeline(camera=folder)` reads."""
+    for component in _experts(pipe):
+        save_camera(getattr(pipe, component), Path(folder) / f"{component}.safetensors", component)
+
+
+def _experts(pipe: AnyWanPipeline) -> list[str]:
+    return [component for component in EXPERTS if getattr(pipe, component, None) is not None]
+
+
+def _expert_path(camera: Path, component: str, experts: list[str]) -> Path:
+    """The file or folder that holds one expert's weights."""
+    if not camera.exists():
+        raise SightlineError(f"camera {camera} does not exist: expected a camera file or folder.")
+    inside = [camera / component, camera / f"{component}.safetensors"]
+    if camera.is_dir():
+        for candidate in inside:
+            if candidate.exists():
+                return candidate
+    if len(experts) > 1:
+        raise SightlineError(
+            f"camera {camera} holds no weights for {component!r}: expected a folder with {component} or "
+            f"{component}.safetensors, since this model has two experts."
+        )
+    return camera
+
+
+def _load_expert(base: Any, path: Path, component: str) -> CameraWanTransformer3DModel:
+    if path.is_file():
+        if not is_camera_file(path):
+            raise SightlineError(f"camera {path} is not a camera file: expected one written by save_camera.")
+        return load_camera(base, path, component, copy=False)
+    _require_camera_config(path)
+    model = CameraWanTransformer3DModel.from_pretrained(path, dtype=base.dtype)
+    for key, value in base.config.items():
+        if not key.startswith("_") and key != "encoding" and _plain(model.config.get(key)) != _plain(value):
+            raise SightlineError(
+                f"camera {path} was trained on a backbone with {key} {model.config.get(key)}: this model has {value}."
+            )
+    return model
+
+
+def _require_camera_config(folder: Path) -> None:
+    try:
+        config = json.loads((folder / "config.json").read_text())
+    except (OSError, ValueError):
+        raise SightlineError(f"camera {folder} holds no readable config.json: expected a saved camera model.") from None
+    if "encoding" not in config:
+        raise SightlineError(
+            f"camera {folder} is a {config.get('_class_name')} without a camera: expected one with an encoding."
+        )
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

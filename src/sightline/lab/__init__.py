@@ -1,0 +1,1 @@
+"""The lab: Wan2.2's own classes at sizes anybody can run."""
