@@ -1,0 +1,174 @@
+"""The moves of a film set. Each docstring says which way a positive amount goes; a negative one goes the other way.
+
+"The subject" is the point `target_depth` scene units in front of the first camera.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import random
+
+import torch
+from torch import Tensor
+from typing_extensions import Unpack
+
+from sightline.cameras import se3
+from sightline.cameras.moves.setup import Setup, Shot, around_subject, look_at_subject, point
+from sightline.cameras.trajectory import Trajectory, _number
+from sightline.errors import SightlineError
+
+# Breathing, sway and the operator's corrections, in Hz. Above these a hand trembles too little to see.
+_SHAKE_HZ = (0.25, 0.45, 0.8, 1.4, 2.4)
+
+
+def static(**shot: Unpack[Shot]) -> Trajectory:
+    """The camera stays where it is."""
+    return Setup(**shot).film()
+
+
+# -- the head turns, the camera stays in place --------------------------------------------------------------------
+
+
+def pan(degrees: float = 30.0, **shot: Unpack[Shot]) -> Trajectory:
+    """Turn right (degrees > 0) or left on the spot."""
+    setup = Setup(**shot)
+    return setup.film(se3.axis_rotation("y", setup.sweep_angle("degrees", degrees)))
+
+
+def tilt(degrees: float = 15.0, **shot: Unpack[Shot]) -> Trajectory:
+    """Turn up (degrees > 0) or down on the spot."""
+    setup = Setup(**shot)
+    return setup.film(se3.axis_rotation("x", setup.sweep_angle("degrees", degrees)))
+
+
+def roll(degrees: float = 15.0, **shot: Unpack[Shot]) -> Trajectory:
+    """Turn about the viewing axis, clockwise (degrees > 0) as seen from behind the camera.
+
+    The picture's contents turn the other way: after a clockwise roll the right end of the horizon is the higher one.
+    """
+    setup = Setup(**shot)
+    return setup.film(se3.axis_rotation("z", setup.sweep_angle("degrees", degrees)))
+
+
+# -- the camera moves, the head keeps its direction ---------------------------------------------------------------
+
+
+def truck(distance: float = 0.5, **shot: Unpack[Shot]) -> Trajectory:
+    """Move right (distance > 0) or left, in scene units."""
+    setup = Setup(**shot)
+    return setup.film(position=point(x=setup.sweep("distance", distance)))
+
+
+def pedestal(distance: float = 0.3, **shot: Unpack[Shot]) -> Trajectory:
+    """Move up (distance > 0) or down, in scene units."""
+    setup = Setup(**shot)
+    return setup.film(position=point(y=-setup.sweep("distance", distance)))
+
+
+def dolly(distance: float = 0.5, **shot: Unpack[Shot]) -> Trajectory:
+    """Move forward (distance > 0) or back, in scene units."""
+    setup = Setup(**shot)
+    return setup.film(position=point(z=setup.sweep("distance", distance)))
+
+
+# -- the camera moves and keeps looking at the subject --------------------------------------------------------------
+
+
+def orbit(degrees: float = 30.0, target_depth: float = 2.0, **shot: Unpack[Shot]) -> Trajectory:
+    """Circle the subject to the right (degrees > 0), counter-clockwise seen from above, always looking at it."""
+    return arc(degrees, 0.0, target_depth, **shot)
+
+
+def arc(degrees: float = 30.0, elevation: float = 15.0, target_depth: float = 2.0, **shot: Unpack[Shot]) -> Trajectory:
+    """Orbit to the right (degrees > 0) while climbing (elevation > 0, degrees), at one distance from the subject.
+
+    Both angles are swept at once, as longitude and latitude on a sphere about the subject. |elevation| < 90.
+    """
+    if abs(_number("elevation", elevation)) >= 90:
+        raise SightlineError(f"elevation is {elevation!r}: expected degrees between -90 and 90.")
+    setup, depth = Setup(**shot), _number("target_depth", target_depth, above=0.0)
+    azimuth, height = setup.sweep_angle("degrees", degrees), setup.sweep_angle("elevation", elevation)
+    return setup.film(*around_subject(azimuth, height, torch.full_like(azimuth, depth), depth))
+
+
+def spiral(
+    degrees: float = 180.0, approach: float = 0.5, target_depth: float = 2.0, **shot: Unpack[Shot]
+) -> Trajectory:
+    """Orbit to the right (degrees > 0) while closing in on the subject (approach > 0, scene units) or backing off."""
+    setup, depth = Setup(**shot), _number("target_depth", target_depth, above=0.0)
+    _require_short_of_subject("approach", approach, depth)
+    azimuth, nearer = setup.sweep_angle("degrees", degrees), setup.sweep("approach", approach)
+    return setup.film(*around_subject(azimuth, torch.zeros_like(azimuth), depth - nearer, depth))
+
+
+def crane(rise: float = 0.5, target_depth: float = 2.0, **shot: Unpack[Shot]) -> Trajectory:
+    """Lift straight up (rise > 0, scene units) or lower, tilting so that the subject stays in the middle."""
+    setup, depth = Setup(**shot), _number("target_depth", target_depth, above=0.0)
+    position = point(y=-setup.sweep("rise", rise))
+    return setup.film(look_at_subject(position, depth), position)
+
+
+# -- the lens ------------------------------------------------------------------------------------------------------
+
+
+def zoom(from_mm: float | None = None, to_mm: float = 50.0, **shot: Unpack[Shot]) -> Trajectory:
+    """Change the focal length in millimetres; the camera stays. `from_mm` is another name for `focal_mm`.
+
+    The picture grows by the same factor from each frame to the next.
+    """
+    if from_mm is not None:
+        start = _number("from_mm", from_mm, above=0.0)
+        if not math.isclose(shot.get("focal_mm", start), start):
+            raise SightlineError(f"from_mm is {from_mm:g} but focal_mm is {shot['focal_mm']:g}: expected one start.")
+        shot["focal_mm"] = start
+    setup = Setup(**shot)
+    ratio = _number("to_mm", to_mm, above=0.0) / setup.focal_mm
+    return setup.film(focal_mm=setup.focal_mm * ratio ** setup.eased(setup.time))
+
+
+def dolly_zoom(distance: float = 0.5, target_depth: float = 2.0, **shot: Unpack[Shot]) -> Trajectory:
+    """Move forward (distance > 0, scene units) while the lens widens so that the subject keeps its size."""
+    setup, depth = Setup(**shot), _number("target_depth", target_depth, above=0.0)
+    _require_short_of_subject("distance", distance, depth)
+    forward = setup.sweep("distance", distance)
+    return setup.film(position=point(z=forward), focal_mm=setup.focal_mm * (1 - forward / depth))
+
+
+# -- the operator ----------------------------------------------------------------------------------------------------
+
+
+def handheld(degrees: float = 0.5, sway: float = 0.01, seed: int = 0, **shot: Unpack[Shot]) -> Trajectory:
+    """Shake smoothly as on a shoulder; the same seed shakes the same way anywhere.
+
+    degrees, sway: root mean square of pan and tilt, and of the position along each axis in scene units, over a long
+    take; roll is half of pan. Frequencies lie between 0.2 and 2.6 Hz. The shake follows the clock, so easing does not
+    touch it, and a longer take of the same seed starts like the shorter one.
+    """
+    setup = Setup(**shot)
+    try:
+        # Python's own generator: its sequence is promised to be the same in every version and on every machine.
+        chance = random.Random(operator.index(seed))
+    except TypeError:
+        raise SightlineError(f"seed is {seed!r}: expected a whole number.") from None
+    angle, sway = math.radians(_number("degrees", degrees)), _number("sway", sway)
+    seconds = torch.arange(setup.frames, dtype=torch.float64) / setup.fps
+    pan, tilt, roll, x, y, z = (_shake(chance, seconds) for _ in range(6))
+    rotation = se3.axis_rotation("y", angle * pan) @ se3.axis_rotation("x", angle * tilt)
+    rotation = rotation @ se3.axis_rotation("z", 0.5 * angle * roll)
+    return setup.film(rotation, sway * point(x, y, z))
+
+
+def _shake(chance: random.Random, seconds: Tensor) -> Tensor:  # [T] -> [T]
+    """A sum of sines of unit root mean square in the long run, the slow ones larger, shifted to start at 0."""
+    total = torch.zeros_like(seconds)
+    norm = math.sqrt(sum(0.5 / hz**2 for hz in _SHAKE_HZ))
+    for hz in _SHAKE_HZ:
+        omega, phase = math.tau * hz * chance.uniform(0.92, 1.08), chance.uniform(0.0, math.tau)
+        total += torch.sin(omega * seconds + phase) / (hz * norm)
+    return total - total[0]
+
+
+def _require_short_of_subject(name: str, distance: float, depth: float) -> None:
+    if _number(name, distance) >= depth:
+        raise SightlineError(f"{name} is {distance!r}: expected less than target_depth = {depth:g}, to stop short.")

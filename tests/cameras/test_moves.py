@@ -1,0 +1,450 @@
+"""Film moves: which way they go, what they keep in the picture, and the line of text that names them."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sightline.cameras import lens, moves, se3
+from sightline.cameras.moves import language
+from sightline.cameras.moves.setup import Setup, Shot
+from sightline.cameras.trajectory import Trajectory
+from sightline.errors import SightlineError
+
+EASINGS = ("linear", "ease", "ease_in", "ease_out")
+RIGHT, DOWN, FORWARD = torch.eye(3, dtype=torch.float64)
+LEFT, UP = -RIGHT, -DOWN
+
+
+def seen(trajectory: Trajectory, point: list[float]) -> torch.Tensor:  # -> [T, 2] pixels
+    """Where a point of the world is in each picture."""
+    world = torch.tensor([*point, 1.0], dtype=torch.float64)
+    return lens.project(trajectory.intrinsics, (trajectory.world_to_camera @ world)[:, :3])
+
+
+def focal_mm(trajectory: Trajectory) -> torch.Tensor:  # -> [T]
+    return trajectory.intrinsics[:, 0, 0] * 36 / trajectory.width
+
+
+def close(a: torch.Tensor, b: torch.Tensor, tolerance: float = 1e-9) -> bool:
+    return bool((a - b).abs().max() < tolerance)
+
+
+# -- what all moves share ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", moves.MOVES)
+@pytest.mark.parametrize("frames", [1, 2, 9])
+def test_every_move_has_defaults_and_starts_at_the_identity(name: str, frames: int) -> None:
+    path = moves.MOVES[name](frames=frames)
+    assert len(path) == frames
+    assert torch.equal(path.camera_to_world[0], torch.eye(4).double())
+
+
+@pytest.mark.parametrize("name", moves.MOVES)
+def test_default_picture_is_81_frames_of_832x480_at_16_fps_through_28_mm(name: str) -> None:
+    path = moves.MOVES[name]()
+    assert (len(path), path.width, path.height, path.fps) == (81, 832, 480, 16.0)
+    assert float(focal_mm(path)[0]) == pytest.approx(28.0)
+    assert path.intrinsics[0, :2, 2].tolist() == [416.0, 240.0]
+
+
+@pytest.mark.parametrize("name", moves.MOVES)
+def test_every_move_documents_itself_and_takes_the_shot_keywords(name: str) -> None:
+    move = moves.MOVES[name]
+    assert move.__doc__
+    path = move(frames=5, easing="ease", focal_mm=35, width=640, height=352, fps=24)
+    assert (len(path), path.width, path.height, path.fps) == (5, 640, 352, 24.0)
+    assert float(focal_mm(path)[0]) == pytest.approx(35.0)
+
+
+def test_the_shot_keywords_are_the_fields_of_the_setup() -> None:
+    assert list(Shot.__annotations__) == [field.name for field in dataclasses.fields(Setup)]
+
+
+# -- directions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name, axis", [("truck", RIGHT), ("pedestal", UP), ("dolly", FORWARD)])
+@given(distance=st.floats(-5, 5))
+def test_moving_without_turning(name: str, axis: torch.Tensor, distance: float) -> None:
+    path = moves.MOVES[name](distance, frames=5)
+    assert close(path.positions, torch.linspace(0, distance, 5, dtype=torch.float64)[:, None] * axis)
+    assert torch.equal(path.rotations, torch.eye(3).double().expand(5, 3, 3))
+
+
+@pytest.mark.parametrize("name, towards", [("pan", RIGHT), ("tilt", UP)])
+@given(degrees=st.floats(-80, 80))
+def test_turning_on_the_spot(name: str, towards: torch.Tensor, degrees: float) -> None:
+    path = moves.MOVES[name](degrees, frames=5)
+    angle = torch.deg2rad(torch.linspace(0, degrees, 5, dtype=torch.float64))[:, None]
+    assert close(path.rotations[:, :, 2], angle.cos() * FORWARD + angle.sin() * towards)
+    assert not path.positions.any()
+
+
+def test_roll_is_clockwise_from_behind_the_camera() -> None:
+    path = moves.roll(90, frames=2)
+    assert close(path.rotations[-1, :, 2], FORWARD)
+    assert close(path.rotations[-1, :, 0], DOWN)  # the camera's right side now points down
+    horizon = seen(moves.roll(10, frames=2), [1.0, 0.0, 2.0])
+    assert horizon[-1, 1] < horizon[0, 1]  # its right end climbs in the picture
+
+
+def test_contents_move_against_the_camera() -> None:
+    for path, axis, sign in [
+        (moves.pan(10), 0, -1), (moves.tilt(10), 1, +1), (moves.truck(0.5), 0, -1), (moves.pedestal(0.3), 1, +1),
+    ]:  # fmt: skip
+        pixels = seen(path, [0, 0, 2.0])
+        assert sign * (pixels[-1, axis] - pixels[0, axis]) > 10
+    pixels = seen(moves.dolly(0.5), [0.2, 0, 2.0])
+    assert pixels[-1, 0] > pixels[0, 0]  # approaching spreads the picture
+
+
+# -- around a subject ----------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=30)
+@given(degrees=st.floats(-400, 400), depth=st.floats(0.1, 50), easing=st.sampled_from(EASINGS))
+def test_orbit_keeps_the_subject_centred_at_one_distance(degrees: float, depth: float, easing: moves.Easing) -> None:
+    path = moves.orbit(degrees, depth, frames=13, easing=easing)
+    assert close(seen(path, [0, 0, depth]), torch.tensor([416.0, 240.0]).double(), 1e-6)
+    distance = (path.positions - depth * FORWARD).norm(dim=-1)
+    assert close(distance / depth, torch.ones(13).double())
+
+
+def test_orbit_goes_right_and_counter_clockwise_from_above() -> None:
+    path = moves.orbit(90, 2.0, frames=3)
+    assert close(path.positions[-1], torch.tensor([2.0, 0, 2.0]).double())
+    assert close(path.rotations[-1, :, 2], LEFT)  # from the right side it looks left
+    assert close(moves.orbit(-90, 2.0, frames=3).rotations[-1, :, 2], RIGHT)
+
+
+def test_arc_climbs_on_the_sphere_without_roll() -> None:
+    path = moves.arc(40, 30, 2.0)
+    assert close((path.positions - 2.0 * FORWARD).norm(dim=-1), torch.full((81,), 2.0).double())
+    assert close(seen(path, [0, 0, 2.0]), torch.tensor([416.0, 240.0]).double(), 1e-6)
+    assert float(path.positions[-1, 1]) == pytest.approx(-2.0 * 0.5)  # 30 degrees up at radius 2
+    assert close(path.rotations[:, 1, 0], torch.zeros(81).double())  # the camera's x axis stays level
+
+
+def test_spiral_ends_nearer_by_the_approach() -> None:
+    path = moves.spiral(270, 0.5, 2.0)
+    distance = (path.positions - 2.0 * FORWARD).norm(dim=-1)
+    assert float(distance[-1]) == pytest.approx(1.5)
+    assert (distance.diff() < 0).all()
+    assert close(seen(path, [0, 0, 2.0]), torch.tensor([416.0, 240.0]).double(), 1e-6)
+    assert path.positions[5, 0] > 0
+
+
+def test_crane_rises_straight_and_looks_down_at_the_subject() -> None:
+    path = moves.crane(1.0, 2.0)
+    assert close(path.positions[-1], UP)
+    assert close(seen(path, [0, 0, 2.0]), torch.tensor([416.0, 240.0]).double(), 1e-6)
+    assert path.rotations[-1, 1, 2] > 0
+
+
+# -- the lens --------------------------------------------------------------------------------------------------------
+
+
+def test_zoom_changes_only_the_lens_by_an_even_factor() -> None:
+    path = moves.zoom(from_mm=28, to_mm=70, frames=11)
+    assert torch.equal(path.camera_to_world, moves.static(frames=11).camera_to_world)
+    assert focal_mm(path)[[0, -1]].tolist() == pytest.approx([28.0, 70.0])
+    factor = focal_mm(path)[1:] / focal_mm(path)[:-1]
+    assert close(factor, factor[:1].expand(10))
+    assert focal_mm(moves.zoom(to_mm=70, focal_mm=35))[0] == pytest.approx(35.0)
+
+
+def test_zoom_refuses_two_starts() -> None:
+    with pytest.raises(SightlineError, match="from_mm is 35 but focal_mm is 28"):
+        moves.zoom(from_mm=35, to_mm=70, focal_mm=28)
+
+
+@given(distance=st.floats(-3, 1.8), depth=st.just(2.0))
+def test_dolly_zoom_keeps_the_subject_s_size(distance: float, depth: float) -> None:
+    path = moves.dolly_zoom(distance, depth, frames=7)
+    size = (seen(path, [0.3, 0.2, depth]) - seen(path, [-0.3, -0.2, depth])).abs()
+    assert close(size, size[:1].expand(7, 2), 1e-6)
+    if abs(distance) > 1e-3:
+        behind = seen(path, [0.3, 0, 2 * depth])[:, 0]
+        assert float(behind[-1] - behind[0]) * distance < 0  # going in, the background shrinks
+
+
+# -- handheld --------------------------------------------------------------------------------------------------------
+
+
+def test_handheld_is_the_same_for_a_seed_and_starts_like_a_shorter_take() -> None:
+    again = moves.handheld(seed=3)
+    assert torch.equal(moves.handheld(seed=3).camera_to_world, again.camera_to_world)
+    assert not torch.equal(moves.handheld(seed=4).camera_to_world, again.camera_to_world)
+    assert torch.equal(moves.handheld(seed=3, frames=20).camera_to_world, again.camera_to_world[:20])
+
+
+def test_handheld_is_frozen() -> None:
+    """These numbers must come out on any machine and any version."""
+    last = moves.handheld(1.0, 0.1, seed=7, frames=17).camera_to_world[-1]
+    assert last[:3, 3].tolist() == pytest.approx(
+        [-0.2722095445815098, 0.03135168024538354, 0.18327325208337789], rel=1e-9
+    )
+
+
+def test_handheld_has_the_size_it_says_and_is_smooth() -> None:
+    path = moves.handheld(degrees=0.5, sway=0.02, seed=1, frames=6001, fps=16)
+    assert close(path.positions.std(dim=0) / 0.02, torch.ones(3).double(), 0.1)
+    pan = torch.atan2(path.rotations[:, 0, 2], path.rotations[:, 2, 2]).rad2deg()
+    assert float(pan.std()) == pytest.approx(0.5, rel=0.1)
+    spectrum = torch.fft.rfft(path.positions[:, 0] - path.positions[:, 0].mean()).abs().square()
+    hertz = torch.fft.rfftfreq(6001, 1 / 16)
+    assert float(spectrum[hertz > 2.8].sum() / spectrum.sum()) < 1e-3
+
+
+# -- easing ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("easing", EASINGS)
+@pytest.mark.parametrize("frames", [2, 3, 81])
+def test_easing_goes_from_start_to_end_and_never_back(easing: moves.Easing, frames: int) -> None:
+    x = moves.truck(2.0, frames=frames, easing=easing).positions[:, 0]
+    assert float(x[0]) == 0.0
+    assert float(x[-1]) == 2.0
+    assert (x.diff() > 0).all()
+
+
+def test_easing_is_gentle_where_it_says() -> None:
+    def first_and_last_step(easing: moves.Easing) -> tuple[float, float]:
+        steps = moves.truck(80.0, easing=easing).positions[:, 0].diff()
+        return float(steps[0]), float(steps[-1])
+
+    assert first_and_last_step("linear") == pytest.approx((1.0, 1.0))
+    assert max(first_and_last_step("ease")) < 0.1
+    assert first_and_last_step("ease_in") == pytest.approx((0.0125, 1.9875))
+    assert first_and_last_step("ease_out") == pytest.approx((1.9875, 0.0125))
+
+
+# -- the loops of the Revisit protocol -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", moves.REVISIT_LOOPS)
+@pytest.mark.parametrize("easing", ["linear", "ease"])
+def test_loops_are_away_and_back_in_the_protocol_s_windows(name: str, easing: moves.Easing) -> None:
+    path = moves.REVISIT_LOOPS[name](easing=easing)
+    distance = path.positions.norm(dim=-1)
+    assert (distance[36:41] >= distance.max() * (1 - 1e-12)).all()
+    assert (distance[1:36].diff() > 0).all()
+    assert (distance[41:76].diff() < 0).all()
+    assert torch.equal(path.camera_to_world[76:], torch.eye(4).double().expand(5, 4, 4))
+
+
+@pytest.mark.parametrize("name", moves.REVISIT_LOOPS)
+@given(frames=st.integers(2, 200), amount=st.floats(-3, 3))
+@settings(max_examples=20)
+def test_loops_close_exactly_at_any_length(name: str, frames: int, amount: float) -> None:
+    path = moves.REVISIT_LOOPS[name](amount, frames=frames)
+    assert torch.equal(path.camera_to_world[-1], path.camera_to_world[0])
+
+
+def test_only_the_nonpalindromic_loop_returns_another_way() -> None:
+    for name, make in moves.REVISIT_LOOPS.items():
+        out, back = make().positions[:37], make().positions[40:77].flip(0)
+        apart = float(torch.cdist(out[10:27], back).min(dim=1).values.max())
+        assert (apart > 0.3) == (name == "loop_nonpalindromic")
+    path = moves.loop_nonpalindromic(0.5, 2.0)
+    assert close(path.positions[38], 0.5 * RIGHT)
+    assert path.positions[18, 2] > 0.2
+    assert path.positions[58, 2] < -0.2
+    assert close(seen(path, [0, 0, 2.0]), torch.tensor([416.0, 240.0]).double(), 1e-6)
+
+
+def test_loops_go_the_way_of_their_moves() -> None:
+    assert close(moves.loop_truck(0.4).camera_to_world[38], moves.truck(0.4).camera_to_world[-1])
+    assert close(moves.loop_dolly(0.4).camera_to_world[38], moves.dolly(0.4).camera_to_world[-1])
+    assert close(moves.loop_orbit(25, 3.0).camera_to_world[38], moves.orbit(25, 3.0).camera_to_world[-1])
+
+
+# -- bad numbers -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make, argument",
+    [
+        (lambda: moves.pan(float("nan")), "degrees"),
+        (lambda: moves.truck(float("inf")), "distance"),
+        (lambda: moves.orbit(30, 0), "target_depth"),
+        (lambda: moves.crane(1, -1), "target_depth"),
+        (lambda: moves.loop_orbit(30, 0), "target_depth"),
+        (lambda: moves.loop_nonpalindromic(4, 2), "distance"),
+        (lambda: moves.arc(elevation=90), "elevation"),
+        (lambda: moves.spiral(approach=2), "approach"),
+        (lambda: moves.dolly_zoom(2, 2), "distance"),
+        (lambda: moves.zoom(to_mm=0), "to_mm"),
+        (lambda: moves.zoom(from_mm=-1), "from_mm"),
+        (lambda: moves.handheld(seed=0.5), "seed"),  # type: ignore[arg-type]
+        (lambda: moves.handheld(sway=float("nan")), "sway"),
+        (lambda: moves.static(frames=0), "frames"),
+        (lambda: moves.static(frames=2.0), "frames"),  # type: ignore[arg-type]
+        (lambda: moves.static(focal_mm=-28), "focal_mm"),
+        (lambda: moves.static(fps=0), "fps"),
+        (lambda: moves.static(width=0), "width"),
+        (lambda: moves.static(easing="bouncy"), "easing"),  # type: ignore[arg-type]
+    ],
+)
+def test_bad_numbers_name_their_argument(make, argument: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(SightlineError, match=rf"^{argument} is .*expected"):
+        make()
+
+
+# -- the line of text --------------------------------------------------------------------------------------------------
+
+
+def same(a: Trajectory, b: Trajectory) -> bool:
+    return close(a.camera_to_world, b.camera_to_world) and close(a.intrinsics, b.intrinsics)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("static", lambda: moves.static()),
+        ("orbit:30", lambda: moves.orbit(30)),
+        ("pan:+20", lambda: moves.pan(20)),
+        (" Dolly : 1e+0 ", lambda: moves.dolly(1)),
+        ("orbit:-30:3", lambda: moves.orbit(-30, 3)),
+        ("arc:30:target_depth=3", lambda: moves.arc(30, target_depth=3)),
+        ("handheld:seed=5", lambda: moves.handheld(seed=5)),
+        ("zoom:28>70", lambda: moves.zoom(28, 70)),
+        ("zoom:35 > 70", lambda: moves.zoom(35, 70)),
+        ("zoom:70", lambda: moves.zoom(to_mm=70)),
+        ("dolly zoom:0.5", lambda: moves.dolly_zoom(0.5)),
+        ("dolly:0.5+pan:20", lambda: moves.dolly(0.5).together(moves.pan(20))),
+        ("truck:1, pan:-30", lambda: moves.truck(1, frames=41).then(moves.pan(-30, frames=41))),
+        ("loop_truck:0.2 + handheld", lambda: moves.loop_truck(0.2).together(moves.handheld())),
+    ],
+)
+def test_parse(text: str, expected) -> None:  # type: ignore[no-untyped-def]
+    assert same(moves.parse(text), expected())
+
+
+def test_parse_passes_the_shot_on() -> None:
+    path = moves.parse("pan:20", frames=9, easing="ease", width=640, height=352, fps=24)
+    assert same(path, moves.pan(20, frames=9, easing="ease", width=640, height=352, fps=24))
+
+
+@given(parts=st.integers(1, 6), spare=st.integers(0, 100))
+def test_moves_in_a_row_share_the_frames(parts: int, spare: int) -> None:
+    frames = parts + 1 + spare
+    path = moves.parse(", ".join(["truck:1"] * parts), frames=frames)
+    assert len(path) == frames
+    assert float(path.positions[-1, 0]) == pytest.approx(parts)
+    steps = path.positions[:, 0].diff()
+    assert float(steps.min()) > 0
+    assert float(1 / steps.min() - 1 / steps.max()) < 1 + 1e-6  # no part has more than one frame more than another
+
+
+def test_a_row_keeps_the_lens_where_the_zoom_left_it() -> None:
+    path = moves.parse("truck:1, zoom:35>70, pan:30, zoom:50")
+    mm = focal_mm(path)
+    assert mm[[0, 20, 40, 60, 80]].tolist() == pytest.approx([35, 35, 70, 70, 50])
+    with pytest.raises(SightlineError, match="from_mm is 35 but focal_mm is 28"):
+        moves.parse("zoom:35>70", focal_mm=28)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("wobble:3", "move is 'wobble': expected one of static, pan, tilt"),
+        ("", "move is ''"),
+        ("pan:30,", "move is ''"),
+        ("+pan:30", "move is ''"),
+        ("pan:x", "pan has the amount 'x': expected a number"),
+        ("pan:30+", "pan has the amount '30+'"),
+        ("pan:", "pan has the amount ''"),
+        ("pan:1:2", "pan has the amount '2': expected degrees"),
+        ("pan:1:degrees=2", "pan has the amount 'degrees=2'"),
+        ("static:4", "static has the amount '4': expected none"),
+        ("orbit:30:frames=3", "orbit has the amount 'frames=3': expected degrees, target_depth"),
+        ("pan:28>70", "pan has the amount '28>70': expected a number"),
+        ("zoom:28>x", "zoom has the amount 'x'"),
+        ("zoom:28>-1", "to_mm is -1"),
+        ("orbit:nan", "degrees is nan"),
+    ],
+)
+def test_parse_errors_are_one_sentence(text: str, message: str) -> None:
+    with pytest.raises(SightlineError) as caught:
+        moves.parse(text)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_too_few_frames_for_a_row() -> None:
+    with pytest.raises(SightlineError, match="frames is 2: expected at least 3"):
+        moves.parse("pan, tilt", frames=2)
+
+
+# -- other tools' names ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "alias, expected",
+    [
+        ("zoom in", lambda amount: moves.dolly(amount)),
+        ("Zoom-Out", lambda amount: moves.dolly(-amount)),
+        ("pan left", lambda amount: moves.truck(-amount)),
+        ("pan_right", lambda amount: moves.truck(amount)),
+        ("Pan Up", lambda amount: moves.pedestal(amount)),
+        ("pan down", lambda amount: moves.pedestal(-amount)),
+        ("move forward", lambda amount: moves.dolly(amount)),
+        ("push in", lambda amount: moves.dolly(amount)),
+        ("pull out", lambda amount: moves.dolly(-amount)),
+        ("track", lambda amount: moves.truck(amount)),
+        ("boom", lambda amount: moves.pedestal(amount)),
+        ("yaw", lambda amount: moves.pan(amount)),
+        ("pitch", lambda amount: moves.tilt(amount)),
+        ("tilt down", lambda amount: moves.tilt(-amount)),
+        ("anticlockwise", lambda amount: moves.roll(-amount)),
+        ("orbit left", lambda amount: moves.orbit(-amount)),
+    ],
+)
+def test_aliases(alias: str, expected) -> None:  # type: ignore[no-untyped-def]
+    assert same(moves.parse(f"{alias}:0.7"), expected(0.7))
+    assert same(moves.get(alias)(0.7), expected(0.7))
+
+
+def test_an_opposite_alias_keeps_the_default_amount_and_the_other_arguments() -> None:
+    assert same(moves.get("zoom out")(), moves.dolly(-0.5))
+    assert same(moves.get("orbit left")(degrees=20, target_depth=3, frames=5), moves.orbit(-20, 3, frames=5))
+
+
+@pytest.mark.parametrize("alias", moves.ALIASES)
+def test_every_alias_leads_to_a_move(alias: str) -> None:
+    assert alias not in moves.MOVES
+    assert len(moves.get(alias)(frames=3)) == 3
+
+
+def test_an_alias_says_once_what_it_means(caplog: pytest.LogCaptureFixture) -> None:
+    language._say.cache_clear()
+    with caplog.at_level(logging.INFO, logger="sightline"):
+        moves.parse("zoom in:0.5")
+        moves.parse("zoom_in:1")
+        moves.parse("push in:1")
+    said = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert said == [
+        (
+            "WARNING",
+            "zoom in is read as dolly (the camera moves forward); for a change of focal length say zoom:28>70.",
+        ),
+        ("INFO", "push in is read as dolly (the camera moves forward)."),
+    ]
+
+
+def test_composition_keeps_frames_and_adds_up() -> None:
+    both = moves.dolly(1, frames=9).together(moves.truck(1, frames=9))
+    assert len(both) == 9
+    assert close(both.positions[-1], FORWARD + RIGHT)
+    row = moves.pan(90, frames=9).then(moves.dolly(1, frames=5))
+    assert len(row) == 13
+    assert close(row.positions[-1], RIGHT)  # after the pan, forward is to the right
+    assert close(se3.rotation_angle(row.rotations[-1]).rad2deg(), torch.tensor(90.0).double())
