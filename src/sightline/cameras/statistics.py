@@ -1,0 +1,158 @@
+"""A path in numbers: how long, how far, how much it turns, and what its tokens will see. And two paths, frame by frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sightline.cameras import lens, plucker, se3
+from sightline.cameras.trajectory import Trajectory
+from sightline.errors import SightlineError
+
+TOKEN_GRID = (15, 26)  # rows and columns of a 480x832 picture at 32 pixels per token
+
+
+@dataclass(frozen=True)
+class MomentStatistics:
+    """|m| over the rays of all frames through the centres of a token grid, the path anchored at frame 0 (scene units).
+
+    The moment is the distance of a token's ray from the first camera's centre.
+    """
+
+    median: float
+    percentile_5: float
+    percentile_95: float
+    zero_share: float
+    """Share of rays with |m| at or below the floor of the encoding, 1e-6: these carry no position."""
+
+
+@dataclass(frozen=True)
+class PathStatistics:
+    """Distances are in the trajectory's unit, turns in degrees."""
+
+    frames: int
+    seconds: float
+    """From the first frame to the last."""
+    path_length: float
+    """Sum of the steps between consecutive camera centres."""
+    extent: float
+    """Largest distance of a camera centre from the first one."""
+    net_displacement: float
+    """Distance of the last camera centre from the first one."""
+    loop_gap: float
+    """Net displacement as a share of the extent: 0 where the path closes, or never moves."""
+    total_turn: float
+    """Sum of the rotations between consecutive frames."""
+    net_turn: float
+    """Rotation between the first and the last frame."""
+    largest_step: float
+    """Longest step between consecutive camera centres."""
+    largest_turn: float
+    """Largest rotation between consecutive frames."""
+    focal_mm: tuple[float, float]
+    """Shortest and longest horizontal focal length, on a sensor 36 mm wide."""
+    horizontal_fov: tuple[float, float]
+    """Narrowest and widest horizontal field of view, in degrees, xi included."""
+    moment: MomentStatistics
+
+
+@dataclass(frozen=True, eq=False)
+class PathComparison:
+    """Two paths, each anchored at its own frame 0, frame by frame. Neither scale nor pose is aligned any further."""
+
+    rotation: Tensor  # [T] radians
+    """Angle between the two cameras of a frame."""
+    translation: Tensor  # [T]
+    """Distance between the two camera centres of a frame, in the unit of the paths."""
+    path_length_ratio: float
+    """Length of the second path over the first's; 1 where neither moves."""
+
+    @property
+    def mean_rotation(self) -> float:
+        return float(self.rotation.mean())
+
+    @property
+    def max_rotation(self) -> float:
+        return float(self.rotation.max())
+
+    @property
+    def mean_translation(self) -> float:
+        return float(self.translation.mean())
+
+    @property
+    def max_translation(self) -> float:
+        return float(self.translation.max())
+
+
+def path_statistics(trajectory: Trajectory, token_grid: tuple[int, int] = TOKEN_GRID) -> PathStatistics:
+    """The numbers of one path; `token_grid` is (rows, columns) for the moments."""
+    steps, turns = _steps(trajectory), _turns(trajectory)
+    from_first = (trajectory.positions - trajectory.positions[0]).norm(dim=-1)
+    extent, net = float(from_first.max()), float(from_first[-1])
+    focal_mm = trajectory.intrinsics[:, 0, 0] * (lens.FULL_FRAME_MM / trajectory.width)
+    fov = _horizontal_fov(trajectory)
+    return PathStatistics(
+        frames=len(trajectory),
+        seconds=(len(trajectory) - 1) / trajectory.fps,
+        path_length=float(steps.sum()),
+        extent=extent,
+        net_displacement=net,
+        loop_gap=net / extent if extent > 0 else 0.0,
+        total_turn=float(turns.sum()),
+        net_turn=float(se3.rotation_angle(trajectory.rotations[0].T @ trajectory.rotations[-1]).rad2deg()),
+        largest_step=float(steps.max()),
+        largest_turn=float(turns.max()),
+        focal_mm=(float(focal_mm.min()), float(focal_mm.max())),
+        horizontal_fov=(float(fov.min()), float(fov.max())),
+        moment=_moment_statistics(trajectory, *token_grid),
+    )
+
+
+def compare(a: Trajectory, b: Trajectory) -> PathComparison:
+    """How far `b` strays from `a`, frame by frame, when both start at the same place."""
+    if len(a) != len(b):
+        raise SightlineError(f"b has {len(b)} frames: expected {len(a)}, as many as a (see Trajectory.resampled).")
+    ours, theirs = a.anchored(), b.anchored()
+    length_a, length_b = float(_steps(a).sum()), float(_steps(b).sum())
+    ratio = length_b / length_a if length_a > 0 else 1.0 if length_b == 0 else float("inf")
+    return PathComparison(
+        rotation=se3.rotation_angle(ours.rotations.transpose(-1, -2) @ theirs.rotations),
+        translation=(ours.positions - theirs.positions).norm(dim=-1),
+        path_length_ratio=ratio,
+    )
+
+
+def _steps(trajectory: Trajectory) -> Tensor:  # -> [max(T - 1, 1)]
+    """Distances between consecutive camera centres; a single frame takes one step of 0."""
+    return _or_zero(trajectory.positions.diff(dim=0).norm(dim=-1))
+
+
+def _turns(trajectory: Trajectory) -> Tensor:  # -> [max(T - 1, 1)] degrees
+    rotations = trajectory.rotations
+    return _or_zero(se3.rotation_angle(rotations[:-1].transpose(-1, -2) @ rotations[1:]).rad2deg())
+
+
+def _or_zero(values: Tensor) -> Tensor:
+    return values if len(values) else values.new_zeros(1)
+
+
+def _horizontal_fov(trajectory: Trajectory) -> Tensor:  # -> [T] degrees
+    """Angle from the left edge to the right one, through the principal point."""
+    centre_y = trajectory.intrinsics[:, 1, 2]
+    edges = [torch.stack([torch.full_like(centre_y, x), centre_y], dim=-1) for x in (0.0, float(trajectory.width))]
+    left, right = (lens.pixel_rays(trajectory.intrinsics, edge, trajectory.xi) for edge in edges)
+    return (torch.atan2(right[:, 0], right[:, 2]) - torch.atan2(left[:, 0], left[:, 2])).rad2deg()
+
+
+def _moment_statistics(trajectory: Trajectory, rows: int, columns: int) -> MomentStatistics:
+    anchored = trajectory.anchored()
+    centres = lens.grid_centres(anchored.width, anchored.height, columns, rows).flatten(0, 1)  # [h w, 2]
+    in_camera = lens.pixel_rays(anchored.intrinsics[:, None], centres, anchored.xi)  # [T, h w, 3]
+    direction = in_camera @ anchored.rotations.transpose(-1, -2)
+    moment = plucker.line_through(anchored.positions[:, None], direction)[..., 3:].norm(dim=-1).flatten()
+    ordered = moment.sort().values  # torch.quantile refuses more than 16 million values
+    low, median, high = (float(ordered[round(share * (len(ordered) - 1))]) for share in (0.05, 0.5, 0.95))
+    zero_share = float((moment <= plucker.MOMENT_FLOOR).double().mean())
+    return MomentStatistics(median, low, high, zero_share)
