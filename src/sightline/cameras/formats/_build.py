@@ -95,7 +95,8 @@ def image_size(
         elif asked is not None:
             size = asked
         elif middle is not None:
-            size = file.whole(float(round(2 * middle)), f"twice the principal point, standing in for the {name},")
+            stand_in = f"twice the principal point, standing in for the {name},"
+            size = file.whole(round(file.number(2 * middle, stand_in)), stand_in)
         else:
             raise file.error(f"found no image {name}, expected the option {name}.")
         sizes.append(size)

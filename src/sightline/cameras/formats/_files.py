@@ -97,8 +97,9 @@ class InputFile:
 
     @cached_property
     def json(self) -> Any:
+        text = self.text
         try:
-            return json.loads(self.text, parse_constant=_refuse_constant)
+            return json.loads(text, parse_constant=_refuse_constant)
         except json.JSONDecodeError as error:
             raise self.error(f"found text that is not JSON ({error.msg}), expected valid JSON.", error.lineno) from None
         except RecursionError:
