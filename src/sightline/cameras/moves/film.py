@@ -113,9 +113,9 @@ def crane(rise: float = 0.5, target_depth: float = 2.0, **shot: Unpack[Shot]) ->
 
 
 def zoom(from_mm: float | None = None, to_mm: float = 50.0, **shot: Unpack[Shot]) -> Trajectory:
-    """Change the focal length in millimetres; the camera stays. `from_mm` is another name for `focal_mm`.
+    """Change the focal length, in millimetres; the camera stays.
 
-    The picture grows by the same factor from each frame to the next.
+    `from_mm` is another name for `focal_mm`. The picture grows by the same factor from each frame to the next.
     """
     if from_mm is not None:
         start = _number("from_mm", from_mm, above=0.0)

@@ -1,0 +1,69 @@
+"""The `sightline` command: one verb per file, each loaded only when it is called."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from sightline import __version__
+from sightline.errors import SightlineError
+
+# Each verb is the module of its name in this folder, with a `main(arguments)`.
+VERBS = {
+    "trajectory": "make, show, convert and compare camera paths",
+}
+
+FAULT, INTERRUPTED = 2, 130  # exit codes
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb; returns the exit code. Bad input is one sentence on stderr, never a traceback."""
+    verb, *rest = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    if verb in ("-h", "--help"):
+        print(_help())
+        return 0
+    if verb == "--version":
+        print(f"sightline {__version__}")
+        return 0
+    try:
+        if verb not in VERBS:
+            raise SightlineError(f"the verb is {verb!r}: expected one of {', '.join(VERBS)} (see sightline --help).")
+        with _notes_on_stderr():
+            importlib.import_module(f"sightline.cli.{verb}").main(rest)
+    except SightlineError as error:
+        print(f"sightline: {error}", file=sys.stderr)
+        return FAULT
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return 0
+
+
+def _help() -> str:
+    verbs = "\n".join(f"  {name:<12} {summary}" for name, summary in VERBS.items())
+    return (
+        "usage: sightline VERB ...\n\n"
+        "Camera control for video diffusion transformers.\n\n"
+        f"verbs:\n{verbs}\n\n"
+        "sightline VERB --help tells more; sightline --version says which this is."
+    )
+
+
+@contextmanager
+def _notes_on_stderr() -> Iterator[None]:
+    """What the package logs or warns of, as lines `note: ...` while a verb runs."""
+    logger, handler = logging.getLogger("sightline"), logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("note: %(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_, **__: print(f"note: {message}", file=sys.stderr)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            logger.setLevel(level)

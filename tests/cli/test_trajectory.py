@@ -1,0 +1,170 @@
+"""The trajectory verb, called in process: what it writes, what it prints, and one sentence for every fault."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import sightline
+from sightline import cli
+from sightline.cameras import moves
+from sightline.cameras.moves import language
+from sightline.cameras.trajectory import Trajectory
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+def run(line: str, *more: str) -> int:
+    return cli.main(["trajectory", *line.split(), *more])
+
+
+def test_make_show_convert_compare(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("make -o path.json --frames 9 --size 640x352 --fps 24 --plot made.png", "orbit:30+zoom:28>50") == 0
+    made = Trajectory.load("path.json")
+    assert (len(made), made.width, made.height, made.fps) == (9, 640, 352, 24.0)
+    assert Path("made.png").exists()
+    assert "28 to 50 mm" in capsys.readouterr().out
+
+    assert run("show path.json") == 0
+    assert "drew path.path.png" in capsys.readouterr().out
+    assert Path("path.path.png").exists()
+
+    assert run("convert path.json path.txt --to re10k --scale 2 --frames 17 --size 320x176 --anchor") == 0
+    assert "it loses image size" in capsys.readouterr().out
+    converted = Trajectory.load("path.txt", width=320, height=176)
+    assert len(converted) == 17
+    assert float(converted.positions[-1].norm()) == pytest.approx(2 * float(made.positions[-1].norm()))
+
+    assert run("convert path.txt back.json --frames 9 --width 320 --height 176") == 0
+    assert run("compare path.json back.json --plot both.svg") == 0
+    printed = capsys.readouterr().out
+    assert "path length of back.json / path.json: 2" in printed
+    assert "rotation (radians)" in printed
+    assert Path("both.svg").exists()
+
+
+def test_make_writes_nothing_unless_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("make orbit:30") == 0
+    assert "path length" in capsys.readouterr().out
+    assert list(Path().iterdir()) == []
+
+
+def test_make_passes_lens_and_easing_and_leaves_loops_their_own(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("make truck:1 -o a.json --focal-mm 50 --easing ease --frames 9") == 0
+    assert Trajectory.load("a.json").camera_to_world.equal(moves.truck(1, easing="ease", frames=9).camera_to_world)
+    assert "50 mm" in capsys.readouterr().out
+    assert run("make loop_truck:1 -o b.json") == 0
+    assert Trajectory.load("b.json").camera_to_world.equal(moves.loop_truck(1).camera_to_world)
+
+
+def test_show_several_files_in_one_table_and_one_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    moves.orbit(frames=9).save("one.json")
+    moves.dolly(frames=5).save("two[bold].json")  # not read as markup
+    assert run("show one.json two[bold].json --plot out.pdf") == 0
+    printed = capsys.readouterr().out
+    assert "two[bold].json" in printed
+    assert Path("out.pdf").exists()
+
+
+def test_show_latent_frames(capsys: pytest.CaptureFixture[str]) -> None:
+    moves.truck(1.0, frames=81).save("path.json")
+    assert run("show path.json --latent --plot out.png") == 0
+    assert "21, 5 s at 4 fps" in capsys.readouterr().out
+    moves.truck(1.0, frames=80).save("path.json")
+    assert run("show path.json --latent") == cli.FAULT
+    assert "path.json has 80 frames: expected 4 k + 1" in capsys.readouterr().err
+
+
+def test_reader_options_pass_through(capsys: pytest.CaptureFixture[str]) -> None:
+    moves.truck(1.0, frames=5).save("path.npy", format="panshot")
+    assert run("show path.npy --width 640 --height 352 --option x_fov=90 --plot out.png") == 0
+    printed = capsys.readouterr().out
+    assert "640x352" in printed
+    assert "90 degrees across" in printed
+
+
+def test_notes_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    language._say.cache_clear()
+    moves.static(frames=2).replace(xi=0.5).save("wide.json")
+    assert run("make", "zoom in:0.5") == 0
+    assert "note: zoom in is read as dolly" in capsys.readouterr().err
+    assert run("convert wide.json wide.tum") == 0
+    assert "note: wide.tum: TUM trajectory cannot carry xi = 0.5" in capsys.readouterr().err
+
+
+def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("moves") == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in moves.MOVES)
+    assert "degrees > 0" in printed
+    assert run("formats") == 0
+    assert "re10k" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["make", "wobble:3"], "move is 'wobble': expected one of static, pan"),
+        (["make", "pan:30", "--frames", "0"], "frames is 0"),
+        (["make", "pan:30", "--size", "832"], "size is '832': expected WIDTHxHEIGHT"),
+        (["make", "pan:30", "--easing", "bouncy"], "easing is 'bouncy'"),
+        (["make", "pan:30", "-o", "a.json", "--format", "abc"], "format is 'abc'"),
+        (["make", "pan:30", "--plot", "a.gif"], "a.gif has the suffix '.gif'"),
+        (["show"], "files is empty"),
+        (["show", "nowhere.json"], "nowhere.json: found nothing there"),
+        (["show", "good.json", "--option", "x"], "option is 'x': expected NAME=VALUE"),
+        (["show", "good.json", "--width", "5"], "width is no option for reading sightline"),
+        (["compare", "good.json", "long.json"], "b has 7 frames: expected 5"),
+    ],
+)
+def test_faults_are_one_sentence_and_exit_code_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moves.static(frames=5).save("good.json")
+    moves.static(frames=7).save("long.json")
+    assert cli.main(["trajectory", *arguments]) == cli.FAULT
+    error = capsys.readouterr().err
+    assert error.startswith(f"sightline: {message}")
+    assert error.count("\n") == 1
+
+
+def test_bad_arguments_exit_with_2_too(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run("make pan:30 --frames many")
+    assert caught.value.code == cli.FAULT
+    assert "--frames" in capsys.readouterr().err
+
+
+def test_help_version_and_unknown_verbs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    assert "trajectory" in capsys.readouterr().out
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"sightline {sightline.__version__}\n"
+    assert cli.main(["fly"]) == cli.FAULT
+    assert capsys.readouterr().err.startswith("sightline: the verb is 'fly': expected one of trajectory")
+
+
+def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(moves, "parse", interrupted)
+    assert run("make pan:30") == cli.INTERRUPTED
+    assert capsys.readouterr().err == ""
+
+
+def test_help_loads_neither_torch_nor_diffusers() -> None:
+    code = (
+        "import sys; from sightline import cli\n"
+        "try: cli.main(['trajectory', 'make', '--help'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit(any(name in sys.modules for name in ('torch', 'diffusers', 'matplotlib')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
