@@ -139,3 +139,11 @@ def test_every_format_says_what_it_is() -> None:
         for sentence in (known.title, known.convention, known.loses):
             assert sentence
             assert "\n" not in sentence
+
+
+def test_the_page_names_every_format_and_option() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "formats.md").read_text()
+    for name, known in FORMATS.items():
+        assert f"| `{name}` |" in page
+        for option in (*known.read_options, *known.write_options):
+            assert f"`{option}" in page

@@ -69,9 +69,10 @@ def write(trajectory: Trajectory, path: Path, *, binary: bool = False) -> None:
     """`path` is the model's folder (or its images.txt or images.bin); one PINHOLE camera per distinct lens."""
     if path.name in ("images.txt", "images.bin"):
         path, binary = path.parent, path.suffix == ".bin"
-    other = path / ("images.txt" if binary else "images.bin")
-    if other.exists():
-        raise SightlineError(f"{path}: found {other.name} there already, expected a folder without another model.")
+    # The other kind of images, or the rigs and frames COLMAP 4 keeps, would contradict what is written here.
+    for name in ("images.txt" if binary else "images.bin", "rigs.txt", "rigs.bin", "frames.txt", "frames.bin"):
+        if (path / name).exists():
+            raise SightlineError(f"{path}: found {name} there already, expected a folder without another model.")
     lenses = [(k[0][0], k[1][1], k[0][2], k[1][2]) for k in trajectory.intrinsics.tolist()]
     camera_ids = {lens: index for index, lens in enumerate(dict.fromkeys(lenses), start=1)}
     cameras = {

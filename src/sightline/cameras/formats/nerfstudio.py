@@ -88,7 +88,7 @@ def write(trajectory: Trajectory, path: Path) -> None:
 
 
 def sniff(file: InputFile) -> bool:
-    return file.looks_like_json and isinstance(file.json, dict) and "frames" in file.json and "schema" not in file.json
+    return file.looks_like_json and isinstance(file.json, dict) and "frames" in file.json
 
 
 def _lens(
