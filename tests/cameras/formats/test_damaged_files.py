@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from file_mutations import mutated
-from format_samples import CARRIED, FILE_NAMES, random_trajectory
 
 from sightline.cameras.formats import FORMATS, load, save
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
+
+from .file_mutations import mutated
+from .format_samples import CARRIED, FILE_NAMES, random_trajectory
 
 COUNT = 2000
 SECONDS_PER_FILE = 10

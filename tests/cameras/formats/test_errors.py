@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from format_samples import FILE_NAMES, random_trajectory
 
 from sightline.cameras.formats import FORMATS, _arrays, _files, detect, load, save
 from sightline.errors import SightlineError
+
+from .format_samples import FILE_NAMES, random_trajectory
 
 POSE = "1 0 0 0 0 1 0 0 0 0 1 0"
 

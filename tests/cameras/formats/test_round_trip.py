@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 import torch
-from format_samples import ALL, CARRIED, FILE_NAMES, carried_part, random_trajectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.cameras.formats import FORMATS, detect, load, save
 from sightline.cameras.lens import intrinsics_from_mm
 from sightline.cameras.trajectory import Trajectory
+
+from .format_samples import ALL, CARRIED, FILE_NAMES, carried_part, random_trajectory
 
 WORDS = {
     "lens": "lens",
