@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,9 @@ from safetensors.torch import save_file
 
 from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
 from sightline.encodings import encoding_from_config
+from sightline.encodings.protocol import promote_scalars
 from sightline.errors import SightlineError
+from sightline.files import reason, written_whole
 
 _FORMAT, _VERSION = "sightline-camera", "1"
 
@@ -36,7 +37,6 @@ def save_camera(model: CameraWanTransformer3DModel, path: str | Path, component:
     """
     if not isinstance(model, CameraWanTransformer3DModel):
         raise SightlineError(f"model is a {type(model).__name__}: expected a CameraWanTransformer3DModel.")
-    path = Path(path)
     tensors = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items() if CAMERA_KEY in name}
     metadata = {
         "format": _FORMAT,
@@ -45,17 +45,8 @@ def save_camera(model: CameraWanTransformer3DModel, path: str | Path, component:
         "encoding": json.dumps(model.encoding.to_config()),
         "backbone": json.dumps(_backbone(model)),
     }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
+    with written_whole(path) as temporary:
         save_file(tensors, temporary, metadata=metadata)
-        os.replace(temporary, path)
-    except (OSError, SafetensorError) as error:
-        raise SightlineError(
-            f"{path} cannot be written ({error}): expected a writable folder with room left."
-        ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def load_camera(
@@ -65,10 +56,18 @@ def load_camera(
     that carries the same encoding already is filled in place. Anything that does not fit is refused by name."""
     path = Path(path)
     metadata, tensors = _read(path)
-    encoding = encoding_from_config(json.loads(metadata["encoding"]))
-    if metadata["component"] != component:
-        raise SightlineError(f"{path} was trained for {metadata['component']!r}: expected weights for {component!r}.")
-    trained, given = json.loads(metadata["backbone"]), _backbone(model)
+    try:
+        encoding, trained = json.loads(metadata["encoding"]), json.loads(metadata["backbone"])
+    except (KeyError, ValueError):
+        raise SightlineError(
+            f"{path} has unreadable metadata: expected the encoding and backbone it was trained for."
+        ) from None
+    encoding = encoding_from_config(encoding)
+    if metadata.get("component") != component:
+        raise SightlineError(
+            f"{path} was trained for {metadata.get('component')!r}: expected weights for {component!r}."
+        )
+    given = _backbone(model)
     for key in _BACKBONE_KEYS:
         if trained.get(key) != given[key]:
             raise SightlineError(
@@ -85,14 +84,14 @@ def load_camera(
     own = {name: parameter for name, parameter in model.state_dict().items() if CAMERA_KEY in name}
     _require_equal_names(path, set(tensors), set(own))
     for name, parameter in own.items():
-        tensor = tensors[name].reshape(1) if tensors[name].ndim == 0 else tensors[name]
+        tensor = tensors[name]
         if tensor.shape != parameter.shape:
             raise SightlineError(f"{path}: {name} has shape {tuple(tensor.shape)}, expected {tuple(parameter.shape)}.")
         if not tensor.isfinite().all():
             raise SightlineError(f"{path}: {name} holds values that are not finite, expected finite weights.")
     with torch.no_grad():
         for name, parameter in own.items():
-            parameter.copy_(tensors[name].reshape(parameter.shape))
+            parameter.copy_(tensors[name])
     return model
 
 
@@ -115,7 +114,9 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
     except SafetensorError as error:
-        raise SightlineError(f"{path} cannot be read as safetensors ({error}): expected a camera file.") from None
+        raise SightlineError(
+            f"{path} cannot be read as safetensors ({reason(error)}): expected a camera file."
+        ) from None
     if metadata.get("format") != _FORMAT:
         raise SightlineError(
             f"{path} has the format {metadata.get('format')!r}: expected {_FORMAT!r}, as save_camera writes."
@@ -124,7 +125,7 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
         raise SightlineError(
             f"{path} has version {metadata.get('version')!r}: expected {_VERSION!r}; a newer sightline wrote it."
         )
-    return metadata, tensors
+    return metadata, promote_scalars(tensors)
 
 
 def _backbone(model: WanTransformer3DModel) -> dict[str, Any]:

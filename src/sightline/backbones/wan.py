@@ -25,11 +25,13 @@ from diffusers.models.transformers.transformer_wan import (
     WanRotaryPosEmbed,
     _get_qkv_projections,
 )
+from safetensors import safe_open
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Encoding, encoding_from_config
-from sightline.encodings.protocol import CameraLayer, Layer
+from sightline.encodings.protocol import CameraLayer, Layer, promote_scalars
 from sightline.errors import SightlineError
 
 CAMERA_KEY = ".attn1.camera."  # what the name of every camera parameter holds, and no other's
@@ -190,22 +192,24 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
     def from_pretrained(cls, path: Any, **options: Any) -> Any:
         """As in diffusers, except that weights which do not fill the model are refused, never left out silently."""
         wants_info = options.pop("output_loading_info", False)
-        try:
-            model, info = super().from_pretrained(path, output_loading_info=True, **options)
-        except ValueError as error:
-            if "alpha_" not in str(error):
-                raise
-            # An old checkpoint with 0-dim alphas: the slower loader goes through ScopeLayer, which promotes them.
-            model, info = super().from_pretrained(
-                path, output_loading_info=True, **{**options, "low_cpu_mem_usage": False}
-            )
+        model, info = super().from_pretrained(path, output_loading_info=True, **options)
         for problem, names in (("lack", info["missing_keys"]), ("hold the unknown", info["unexpected_keys"])):
             if names:
                 raise SightlineError(
-                    f"the weights in {path} {problem} {names[0]} ({len(names)} such): expected every parameter of the "
-                    f"encoding {model.config.encoding['name']!r} and of its backbone."
+                    f"the weights in {path} {problem} {sorted(names)[0]} ({len(names)} such): expected every parameter "
+                    f"of the encoding {model.config.encoding['name']!r} and of its backbone."
                 )
         return (model, info) if wants_info else model
+
+    @classmethod
+    def _load_pretrained_model(cls, model: Any, state_dict: Any, files: list[Any], *args: Any, **options: Any) -> Any:
+        # diffusers' step between reading and filling, which takes state dicts in place of files. Its shape check is
+        # stricter than the camera layers', whose loader promotes the scalar alphas of old checkpoints.
+        if state_dict is not None:
+            promote_scalars(state_dict)
+        else:
+            files = [_without_scalars(file) for file in files]
+        return super()._load_pretrained_model(model, state_dict, files, *args, **options)
 
     def forward(
         self,
@@ -276,3 +280,11 @@ def _require_plain_base(base: WanTransformer3DModel) -> None:
 
 def _base_parameters(model: nn.Module) -> list[nn.Parameter]:
     return [parameter for name, parameter in model.named_parameters() if CAMERA_KEY not in name]
+
+
+def _without_scalars(file: str) -> Any:
+    """The file's name; or, where it holds scalars of an old checkpoint, its content with those promoted."""
+    with safe_open(file, framework="pt") as shard:
+        if all(shard.get_slice(name).get_shape() for name in shard.keys()):  # noqa: SIM118  # not a dict
+            return file
+    return promote_scalars(load_file(file))

@@ -20,9 +20,9 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from sightline.cameras import lens, se3
-from sightline.cameras.formats._files import atomic_write
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
+from sightline.files import write_whole
 
 PICTURE_SUFFIXES = (".png", ".svg", ".pdf")
 _INCHES = (12.0, 6.75)
@@ -326,4 +326,4 @@ def _checked_picture_path(path: str | Path) -> Path:
 def _write(figure: Figure, target: Path) -> None:
     picture = io.BytesIO()
     figure.savefig(picture, format=target.suffix[1:].lower(), dpi=150)
-    atomic_write(target, picture.getvalue())
+    write_whole(target, picture.getvalue())

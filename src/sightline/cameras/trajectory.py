@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from sightline.cameras import se3
+from sightline.checks import number, whole_number
 from sightline.errors import SightlineError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Trajectory:
         lens = _float64("intrinsics", self.intrinsics)
         if poses.ndim != 3 or poses.shape[1:] != (4, 4) or poses.shape[0] == 0:
             raise SightlineError(f"camera_to_world has shape {tuple(poses.shape)}: expected [T, 4, 4] with T >= 1.")
-        if lens.ndim == 2:
+        if lens.shape == (3, 3):
             lens = lens.expand(poses.shape[0], *lens.shape)
         if lens.ndim != 3 or lens.shape[1:] != (3, 3):
             raise SightlineError(f"intrinsics has shape {tuple(lens.shape)}: expected [T, 3, 3] or [3, 3].")
@@ -55,14 +56,14 @@ class Trajectory:
             raise SightlineError(
                 f"intrinsics has {lens.shape[0]} frames but camera_to_world has {poses.shape[0]}: expected equal lengths."
             )
-        object.__setattr__(self, "width", _whole_number("width", self.width))
-        object.__setattr__(self, "height", _whole_number("height", self.height))
+        object.__setattr__(self, "width", whole_number("width", self.width))
+        object.__setattr__(self, "height", whole_number("height", self.height))
         object.__setattr__(self, "camera_to_world", _checked_poses(poses))
         object.__setattr__(self, "intrinsics", _checked_intrinsics(lens))
-        object.__setattr__(self, "xi", _number("xi", self.xi, at_least=0.0))
-        object.__setattr__(self, "fps", _number("fps", self.fps, above=0.0))
+        object.__setattr__(self, "xi", number("xi", self.xi, at_least=0.0))
+        object.__setattr__(self, "fps", number("fps", self.fps, above=0.0))
         if self.near_depth is not None:
-            object.__setattr__(self, "near_depth", _number("near_depth", self.near_depth, above=0.0))
+            object.__setattr__(self, "near_depth", number("near_depth", self.near_depth, above=0.0))
 
     # -- reading ------------------------------------------------------------------------------------------------
 
@@ -100,14 +101,14 @@ class Trajectory:
 
     def scaled(self, factor: float) -> Trajectory:
         """Every distance multiplied by `factor`: positions, and the near depth where it is known."""
-        factor = _number("factor", factor, above=0.0)
+        factor = number("factor", factor, above=0.0)
         poses = self.camera_to_world.clone()
         poses[:, :3, 3] *= factor
         return self.replace(camera_to_world=poses, near_depth=self.near_depth and self.near_depth * factor)
 
     def resampled(self, frames: int) -> Trajectory:
         """The same path from first to last frame in another number of frames, lasting as long (so fps changes)."""
-        frames = _whole_number("frames", frames)
+        frames = whole_number("frames", frames)
         if frames == len(self):
             return self
         last = len(self) - 1
@@ -153,13 +154,13 @@ class Trajectory:
 
     def resized(self, width: int, height: int) -> Trajectory:
         """The same views on an image stretched to another size: intrinsics follow, axis by axis."""
-        width, height = _whole_number("width", width), _whole_number("height", height)
+        width, height = whole_number("width", width), whole_number("height", height)
         stretch = torch.tensor([width / self.width, height / self.height, 1.0], dtype=torch.float64)
         return self.replace(intrinsics=self.intrinsics * stretch[:, None], width=width, height=height)
 
     def cropped(self, width: int, height: int, left: float | None = None, top: float | None = None) -> Trajectory:
         """A window of the image, in the middle unless `left` and `top` (pixels) say where: the principal point moves."""
-        width, height = _whole_number("width", width), _whole_number("height", height)
+        width, height = whole_number("width", width), whole_number("height", height)
         left = (self.width - width) / 2 if left is None else left
         top = (self.height - height) / 2 if top is None else top
         if left < 0 or top < 0 or left + width > self.width or top + height > self.height:
@@ -174,7 +175,7 @@ class Trajectory:
 
     def fitted(self, width: int, height: int) -> Trajectory:
         """Scaled evenly to cover (width, height), then cropped in the middle: what is done to the pictures themselves."""
-        width, height = _whole_number("width", width), _whole_number("height", height)
+        width, height = whole_number("width", width), whole_number("height", height)
         scale = max(width / self.width, height / self.height)
         lens = self.intrinsics.clone()
         lens[:, :2] *= scale
@@ -218,26 +219,6 @@ def _float64(name: str, value: Any) -> Tensor:
         raise SightlineError(
             f"{name} cannot be read as numbers ({error}): expected a tensor or nested lists."
         ) from None
-
-
-def _number(name: str, value: Any, above: float | None = None, at_least: float | None = None) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = float("nan")
-    finite = number == number and abs(number) != float("inf")
-    if not finite or (above is not None and number <= above) or (at_least is not None and number < at_least):
-        bound = (
-            f" above {above:g}" if above is not None else f" of at least {at_least:g}" if at_least is not None else ""
-        )
-        raise SightlineError(f"{name} is {value!r}: expected a finite number{bound}.")
-    return number
-
-
-def _whole_number(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < 1:
-        raise SightlineError(f"{name} is {value!r}: expected a whole number of at least 1.")
-    return value.__index__()
 
 
 def _checked_poses(poses: Tensor) -> Tensor:

@@ -48,6 +48,10 @@ class CameraLayer(nn.Module):
     def forward(self, stage: str, *tensors: Any) -> Any:
         return getattr(self, stage)(*tensors)
 
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        promote_scalars(state_dict, prefix)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
     def input(self, hidden: Tensor, camera: Tensor) -> Tensor:  # [B, N, dim] -> [B, N, dim]
         """Before the projections."""
         raise NotImplementedError
@@ -67,6 +71,14 @@ class CameraLayer(nn.Module):
     def output(self, output: Tensor, layer: Layer, camera: Tensor) -> Tensor:  # [B, N, dim] -> [B, N, dim]
         """After the output projection."""
         raise NotImplementedError
+
+
+def promote_scalars(state_dict: dict[str, Tensor], prefix: str = "") -> dict[str, Tensor]:
+    """Give 0-dim tensors one dimension, in place: checkpoints of an earlier form hold their alphas as scalars."""
+    for name, tensor in state_dict.items():
+        if tensor.ndim == 0 and name.startswith(prefix):
+            state_dict[name] = tensor.reshape(1)
+    return state_dict
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from sightline.cameras.plucker import MOMENT_FLOOR, split_moment
 from sightline.cameras.tokens import LOG_SCALE_OFFSET, RAY
+from sightline.checks import number, whole_number
 from sightline.encodings.protocol import CameraLayer, Encoding
 from sightline.errors import SightlineError
 
@@ -69,14 +70,10 @@ class Scope(Encoding):
             raise SightlineError(
                 "projection_init is 'identity' with an mlp, which has none: expected 'zero' or 'random'."
             )
-        for setting in ("gate_hidden", "projection_hidden"):
-            value = getattr(self, setting)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise SightlineError(f"{setting} is {value!r}: expected a whole number of at least 1.")
-        if not math.isfinite(self.alpha or 0.0):
-            raise SightlineError(f"alpha is {self.alpha}: expected a finite number.")
-        if not (math.isfinite(self.moment_floor) and self.moment_floor > 0):
-            raise SightlineError(f"moment_floor is {self.moment_floor}: expected a number above 0.")
+        whole_number("gate_hidden", self.gate_hidden)
+        whole_number("projection_hidden", self.projection_hidden)
+        number("alpha", self.alpha)
+        number("moment_floor", self.moment_floor, above=0.0)
         if self.alpha == 0 and self.projection_init == "zero":
             raise SightlineError(
                 "alpha = 0 together with projection_init = 'zero' can never learn (the gradient of each is a multiple "
@@ -151,12 +148,6 @@ class ScopeLayer(CameraLayer):
             for head in self.project_q.unflatten(0, (self.heads, -1)):  # [D, 7], a view
                 nn.init.orthogonal_(head)
             self.project_k.copy_(self.project_q)
-
-    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
-        for name in ("alpha_q", "alpha_k"):  # checkpoints of an earlier form hold scalars
-            if prefix + name in state_dict and state_dict[prefix + name].ndim == 0:
-                state_dict[prefix + name] = state_dict[prefix + name].reshape(1)
-        super()._load_from_state_dict(state_dict, prefix, *args)
 
     def inject(self, query: Tensor, key: Tensor, value: Tensor, camera: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         pe_q, pe_k = self.encode(camera)

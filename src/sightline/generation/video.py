@@ -12,6 +12,7 @@ import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
 from sightline.errors import SightlineError
+from sightline.files import reason, written_whole
 
 
 def save_video(video: Any, path: str | Path, fps: float = 16.0) -> None:
@@ -26,17 +27,8 @@ def save_video(video: Any, path: str | Path, fps: float = 16.0) -> None:
     writers = {".mp4": _write_h264, ".mov": _write_h264, ".mkv": _write_h264, ".gif": _write_gif}
     if path.suffix.lower() not in writers:
         raise SightlineError(f"{path} has the extension {path.suffix!r}: expected one of {sorted(writers)}.")
-    temporary = path.with_name(f".{path.stem}.{os.getpid()}.tmp{path.suffix}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with written_whole(path) as temporary:  # PyAV's own errors are OSErrors and ValueErrors too
         writers[path.suffix.lower()](frames, temporary, fps)
-        os.replace(temporary, path)
-    except OSError as error:  # PyAV's own errors are OSErrors too
-        raise SightlineError(
-            f"{path} cannot be written ({error}): expected a writable folder with room left."
-        ) from None
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def load_image(image: Any, width: int, height: int) -> Image.Image:
@@ -48,7 +40,7 @@ def load_image(image: Any, width: int, height: int) -> Image.Image:
         except FileNotFoundError:
             raise SightlineError(f"image {image} does not exist: expected a picture file.") from None
         except (UnidentifiedImageError, OSError) as error:
-            raise SightlineError(f"image {image} cannot be read ({error}): expected a picture file.") from None
+            raise SightlineError(f"image {image} cannot be read ({reason(error)}): expected a picture file.") from None
     elif not isinstance(image, Image.Image):
         image = Image.fromarray(_frames(np.asarray(image)[None])[0])
     return ImageOps.fit(image.convert("RGB"), (width, height), Image.Resampling.LANCZOS)

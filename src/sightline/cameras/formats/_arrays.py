@@ -8,7 +8,8 @@ import zipfile
 
 import numpy as np
 
-from sightline.cameras.formats._files import MAX_BYTES, InputFile, reason
+from sightline.cameras.formats._files import MAX_BYTES, InputFile
+from sightline.files import reason
 
 NPY_MAGIC = b"\x93NUMPY"
 ZIP_MAGIC = b"PK\x03\x04"

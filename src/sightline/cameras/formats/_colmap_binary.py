@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from sightline.cameras.formats._colmap_models import MODELS, Camera, Image, checked_model
-from sightline.cameras.formats._files import InputFile, reason
+from sightline.cameras.formats._files import InputFile
+from sightline.files import reason
 
 _MODEL_NAMES = {identity: name for name, (identity, _, _) in MODELS.items()}
 _POINT_BYTES = 24  # x, y: double; point id: uint64

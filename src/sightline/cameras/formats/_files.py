@@ -6,7 +6,6 @@ import json
 import math
 import numbers
 import os
-import secrets
 import stat
 from collections import Counter
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from sightline.errors import SightlineError
+from sightline.files import reason
 
 MAX_BYTES = 256 * 2**20  # larger camera files are refused before they are read
 MAX_FRAMES = 1_000_000
@@ -185,12 +185,6 @@ def shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def reason(error: BaseException) -> str:
-    """What a library said, in a few words on one line, without its own full stop."""
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return " ".join(text.split())[:120].rstrip(".")
-
-
 def natural_key(name: str) -> list[tuple[int, int, str]]:
     """Sorts frame_2 before frame_10: runs of ASCII digits compare as numbers (those of sane length), the rest as text."""
     key: list[tuple[int, int, str]] = []
@@ -205,22 +199,6 @@ def natural_key(name: str) -> list[tuple[int, int, str]]:
         if character:
             key.append((1, 0, character))
     return key
-
-
-def atomic_write(path: Path, content: bytes | str) -> None:
-    """Write beside the target under a temporary name, then rename: a reader never sees half a file."""
-    try:
-        temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:
-        raise SightlineError(
-            " ".join(f"{path}: cannot be written ({reason(error)}), expected a writable place.".split())
-        ) from None
 
 
 def json_text(document: dict[str, Any] | list[Any]) -> str:

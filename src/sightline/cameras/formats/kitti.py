@@ -15,9 +15,10 @@ from sightline.cameras.formats._build import (
     lens_from_options,
     with_last_row,
 )
-from sightline.cameras.formats._files import InputFile, atomic_write, number_rows
+from sightline.cameras.formats._files import InputFile, number_rows
 from sightline.cameras.formats._format import Format
 from sightline.cameras.trajectory import Trajectory
+from sightline.files import write_whole
 
 COLUMNS = 12
 
@@ -49,7 +50,7 @@ def read(
 
 
 def write(trajectory: Trajectory, path: Path) -> None:
-    atomic_write(path, number_rows(trajectory.camera_to_world[:, :3].flatten(1).tolist()))
+    write_whole(path, number_rows(trajectory.camera_to_world[:, :3].flatten(1).tolist()))
 
 
 def sniff(file: InputFile) -> bool:

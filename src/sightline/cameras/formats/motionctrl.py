@@ -21,9 +21,10 @@ from sightline.cameras.formats._build import (
     lens_from_options,
     with_last_row,
 )
-from sightline.cameras.formats._files import InputFile, atomic_write, json_text
+from sightline.cameras.formats._files import InputFile, json_text
 from sightline.cameras.formats._format import Format
 from sightline.cameras.trajectory import Trajectory
+from sightline.files import write_whole
 
 
 def read(
@@ -46,7 +47,7 @@ def read(
 
 def write(trajectory: Trajectory, path: Path) -> None:
     poses = trajectory.anchored().world_to_camera[:, :3].flatten(1)  # [T, 12]
-    atomic_write(path, json_text(poses.tolist()))
+    write_whole(path, json_text(poses.tolist()))
 
 
 def sniff(file: InputFile) -> bool:

@@ -21,9 +21,10 @@ from sightline.cameras.formats._build import (
     image_size,
     warn_distortion,
 )
-from sightline.cameras.formats._files import InputFile, atomic_write, json_text, natural_key, shown
+from sightline.cameras.formats._files import InputFile, json_text, natural_key, shown
 from sightline.cameras.formats._format import Format
 from sightline.cameras.trajectory import Trajectory
+from sightline.files import write_whole
 
 _PERSPECTIVE = ("PINHOLE", "SIMPLE_PINHOLE", "PERSPECTIVE", "OPENCV", "SIMPLE_RADIAL", "RADIAL")
 _DISTORTION = ("k1", "k2", "k3", "k4", "p1", "p2")
@@ -84,7 +85,7 @@ def write(trajectory: Trajectory, path: Path) -> None:
         }
         for index, matrix in enumerate(flip_opengl(trajectory.camera_to_world).tolist())
     ]
-    atomic_write(path, json_text(document))
+    write_whole(path, json_text(document))
 
 
 def sniff(file: InputFile) -> bool:

@@ -9,10 +9,11 @@ from typing import Any
 import torch
 
 from sightline.cameras.formats._build import DEFAULT_FPS, build, flip_opengl, positive, warn_square_pixels
-from sightline.cameras.formats._files import InputFile, atomic_write, json_text, shown
+from sightline.cameras.formats._files import InputFile, json_text, shown
 from sightline.cameras.formats._format import Format
 from sightline.cameras.lens import intrinsics_matrix
 from sightline.cameras.trajectory import Trajectory
+from sightline.files import write_whole
 
 
 def read(file: InputFile) -> Trajectory:
@@ -62,7 +63,7 @@ def write(trajectory: Trajectory, path: Path) -> None:
         "is_cycle": False,
         "crop": None,
     }
-    atomic_write(path, json_text(document))
+    write_whole(path, json_text(document))
 
 
 def sniff(file: InputFile) -> bool:

@@ -16,10 +16,11 @@ from sightline.cameras.formats._build import (
     rotations_from_quaternions,
     warn_square_pixels,
 )
-from sightline.cameras.formats._files import InputFile, atomic_write, json_text
+from sightline.cameras.formats._files import InputFile, json_text
 from sightline.cameras.formats._format import Format
 from sightline.cameras.lens import intrinsics_matrix
 from sightline.cameras.trajectory import Trajectory
+from sightline.files import write_whole
 
 
 def read(file: InputFile, *, width: Any = None, height: Any = None, fps: Any = DEFAULT_FPS) -> Trajectory:
@@ -48,7 +49,7 @@ def write(trajectory: Trajectory, path: Path) -> None:
         "quats": se3.rotation_to_quaternion(world_to_camera[:, :3, :3]).tolist(),
         "trans": world_to_camera[:, :3, 3].tolist(),
     }
-    atomic_write(path, json_text(document))
+    write_whole(path, json_text(document))
 
 
 def sniff(file: InputFile) -> bool:

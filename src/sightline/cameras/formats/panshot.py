@@ -20,10 +20,11 @@ from sightline.cameras.formats._build import (
     positive,
     with_last_row,
 )
-from sightline.cameras.formats._files import InputFile, atomic_write, reason, shown
+from sightline.cameras.formats._files import InputFile, shown
 from sightline.cameras.formats._format import Format
 from sightline.cameras.lens import intrinsics_matrix
 from sightline.cameras.trajectory import Trajectory
+from sightline.files import reason, write_whole
 
 
 def read(
@@ -66,7 +67,7 @@ def write(trajectory: Trajectory, path: Path) -> None:
     """The world is moved, not turned, so that the first camera stands at the origin and y stays down."""
     poses = trajectory.camera_to_world[:, :3].clone()
     poses[:, :, 3] -= trajectory.positions[0].clone()
-    atomic_write(path, npy_bytes(poses.numpy()))
+    write_whole(path, npy_bytes(poses.numpy()))
 
 
 def sniff(file: InputFile) -> bool:

@@ -9,10 +9,11 @@ import torch
 
 from sightline.cameras import se3
 from sightline.cameras.formats._build import build, fps_from_seconds, warn_distortion, with_last_row
-from sightline.cameras.formats._files import InputFile, atomic_write, number_rows
+from sightline.cameras.formats._files import InputFile, number_rows
 from sightline.cameras.formats._format import Format
 from sightline.cameras.lens import intrinsics_matrix
 from sightline.cameras.trajectory import Trajectory
+from sightline.files import write_whole
 
 COLUMNS = 19
 _MEANING = "timestamp, 4 intrinsics, 2 zeros, 3x4 pose"
@@ -60,7 +61,7 @@ def write(trajectory: Trajectory, path: Path) -> None:
         [round(frame * _MICROSECONDS / trajectory.fps), *fractions[frame].tolist(), 0.0, 0.0, *poses[frame].tolist()]
         for frame in range(len(trajectory))
     ]
-    atomic_write(path, _PLACEHOLDER_URL + "\n" + number_rows(rows))
+    write_whole(path, _PLACEHOLDER_URL + "\n" + number_rows(rows))
 
 
 def sniff(file: InputFile) -> bool:

@@ -16,9 +16,10 @@ from sightline.cameras.formats._build import (
     lens_from_options,
     rotations_from_quaternions,
 )
-from sightline.cameras.formats._files import InputFile, atomic_write, number_rows
+from sightline.cameras.formats._files import InputFile, number_rows
 from sightline.cameras.formats._format import Format
 from sightline.cameras.trajectory import Trajectory
+from sightline.files import write_whole
 
 COLUMNS = 8
 
@@ -54,7 +55,7 @@ def write(trajectory: Trajectory, path: Path) -> None:
     seconds = torch.arange(len(trajectory), dtype=torch.float64)[:, None] / trajectory.fps
     quaternions = se3.rotation_to_quaternion(trajectory.rotations)[:, [1, 2, 3, 0]]
     rows = torch.cat([seconds, trajectory.positions, quaternions], dim=1).tolist()
-    atomic_write(path, "# timestamp tx ty tz qx qy qz qw\n" + number_rows(rows))
+    write_whole(path, "# timestamp tx ty tz qx qy qz qw\n" + number_rows(rows))
 
 
 def sniff(file: InputFile) -> bool:

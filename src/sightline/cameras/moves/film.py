@@ -15,7 +15,8 @@ from typing_extensions import Unpack
 
 from sightline.cameras import se3
 from sightline.cameras.moves.setup import Setup, Shot, around_subject, look_at_subject, point
-from sightline.cameras.trajectory import Trajectory, _number
+from sightline.cameras.trajectory import Trajectory
+from sightline.checks import number
 from sightline.errors import SightlineError
 
 # Breathing, sway and the operator's corrections, in Hz. Above these a hand trembles too little to see.
@@ -85,9 +86,9 @@ def arc(degrees: float = 30.0, elevation: float = 15.0, target_depth: float = 2.
 
     Both angles are swept at once, as longitude and latitude on a sphere about the subject. |elevation| < 90.
     """
-    if abs(_number("elevation", elevation)) >= 90:
+    if abs(number("elevation", elevation)) >= 90:
         raise SightlineError(f"elevation is {elevation!r}: expected degrees between -90 and 90.")
-    setup, depth = Setup(**shot), _number("target_depth", target_depth, above=0.0)
+    setup, depth = Setup(**shot), number("target_depth", target_depth, above=0.0)
     azimuth, height = setup.sweep_angle("degrees", degrees), setup.sweep_angle("elevation", elevation)
     return setup.film(*around_subject(azimuth, height, torch.full_like(azimuth, depth), depth))
 
@@ -96,7 +97,7 @@ def spiral(
     degrees: float = 180.0, approach: float = 0.5, target_depth: float = 2.0, **shot: Unpack[Shot]
 ) -> Trajectory:
     """Orbit to the right (degrees > 0) while closing in on the subject (approach > 0, scene units) or backing off."""
-    setup, depth = Setup(**shot), _number("target_depth", target_depth, above=0.0)
+    setup, depth = Setup(**shot), number("target_depth", target_depth, above=0.0)
     _require_short_of_subject("approach", approach, depth)
     azimuth, nearer = setup.sweep_angle("degrees", degrees), setup.sweep("approach", approach)
     return setup.film(*around_subject(azimuth, torch.zeros_like(azimuth), depth - nearer, depth))
@@ -104,7 +105,7 @@ def spiral(
 
 def crane(rise: float = 0.5, target_depth: float = 2.0, **shot: Unpack[Shot]) -> Trajectory:
     """Lift straight up (rise > 0, scene units) or lower, tilting so that the subject stays in the middle."""
-    setup, depth = Setup(**shot), _number("target_depth", target_depth, above=0.0)
+    setup, depth = Setup(**shot), number("target_depth", target_depth, above=0.0)
     position = point(y=-setup.sweep("rise", rise))
     return setup.film(look_at_subject(position, depth), position)
 
@@ -118,18 +119,18 @@ def zoom(from_mm: float | None = None, to_mm: float = 50.0, **shot: Unpack[Shot]
     `from_mm` is another name for `focal_mm`. The picture grows by the same factor from each frame to the next.
     """
     if from_mm is not None:
-        start = _number("from_mm", from_mm, above=0.0)
+        start = number("from_mm", from_mm, above=0.0)
         if not math.isclose(shot.get("focal_mm", start), start):
             raise SightlineError(f"from_mm is {from_mm:g} but focal_mm is {shot['focal_mm']:g}: expected one start.")
         shot["focal_mm"] = start
     setup = Setup(**shot)
-    ratio = _number("to_mm", to_mm, above=0.0) / setup.focal_mm
+    ratio = number("to_mm", to_mm, above=0.0) / setup.focal_mm
     return setup.film(focal_mm=setup.focal_mm * ratio ** setup.eased(setup.time))
 
 
 def dolly_zoom(distance: float = 0.5, target_depth: float = 2.0, **shot: Unpack[Shot]) -> Trajectory:
     """Move forward (distance > 0, scene units) while the lens widens so that the subject keeps its size."""
-    setup, depth = Setup(**shot), _number("target_depth", target_depth, above=0.0)
+    setup, depth = Setup(**shot), number("target_depth", target_depth, above=0.0)
     _require_short_of_subject("distance", distance, depth)
     forward = setup.sweep("distance", distance)
     return setup.film(position=point(z=forward), focal_mm=setup.focal_mm * (1 - forward / depth))
@@ -151,7 +152,7 @@ def handheld(degrees: float = 0.5, sway: float = 0.01, seed: int = 0, **shot: Un
         chance = random.Random(operator.index(seed))
     except TypeError:
         raise SightlineError(f"seed is {seed!r}: expected a whole number.") from None
-    angle, sway = math.radians(_number("degrees", degrees)), _number("sway", sway)
+    angle, sway = math.radians(number("degrees", degrees)), number("sway", sway)
     seconds = torch.arange(setup.frames, dtype=torch.float64) / setup.fps
     pan, tilt, roll, x, y, z = (_shake(chance, seconds) for _ in range(6))
     rotation = se3.axis_rotation("y", angle * pan) @ se3.axis_rotation("x", angle * tilt)
@@ -170,5 +171,5 @@ def _shake(chance: random.Random, seconds: Tensor) -> Tensor:  # [T] -> [T]
 
 
 def _require_short_of_subject(name: str, distance: float, depth: float) -> None:
-    if _number(name, distance) >= depth:
+    if number(name, distance) >= depth:
         raise SightlineError(f"{name} is {distance!r}: expected less than target_depth = {depth:g}, to stop short.")

@@ -15,21 +15,22 @@ from torch import Tensor
 from typing_extensions import Unpack
 
 from sightline.cameras.moves.setup import Setup, Shot, around_subject, look_at_subject, point
-from sightline.cameras.trajectory import Trajectory, _number
+from sightline.cameras.trajectory import Trajectory
+from sightline.checks import number
 from sightline.errors import SightlineError
 
 
 def loop_truck(distance: float = 0.5, **shot: Unpack[Shot]) -> Trajectory:
     """Truck right (distance > 0, scene units), wait, and return by the same way."""
     setup, excursion, _ = _timetable(shot)
-    return setup.film(position=point(x=_number("distance", distance) * excursion))
+    return setup.film(position=point(x=number("distance", distance) * excursion))
 
 
 def loop_orbit(degrees: float = 30.0, target_depth: float = 2.0, **shot: Unpack[Shot]) -> Trajectory:
     """Orbit the subject to the right (degrees > 0), wait, and return by the same way."""
     setup, excursion, _ = _timetable(shot)
-    depth = _number("target_depth", target_depth, above=0.0)
-    azimuth = math.radians(_number("degrees", degrees)) * excursion
+    depth = number("target_depth", target_depth, above=0.0)
+    azimuth = math.radians(number("degrees", degrees)) * excursion
     level, distance = torch.zeros_like(azimuth), torch.full_like(azimuth, depth)
     return setup.film(*around_subject(azimuth, level, distance, depth))
 
@@ -37,7 +38,7 @@ def loop_orbit(degrees: float = 30.0, target_depth: float = 2.0, **shot: Unpack[
 def loop_dolly(distance: float = 0.5, **shot: Unpack[Shot]) -> Trajectory:
     """Dolly forward (distance > 0, scene units), wait, and return by the same way."""
     setup, excursion, _ = _timetable(shot)
-    return setup.film(position=point(z=_number("distance", distance) * excursion))
+    return setup.film(position=point(z=number("distance", distance) * excursion))
 
 
 def loop_nonpalindromic(distance: float = 0.5, target_depth: float = 2.0, **shot: Unpack[Shot]) -> Trajectory:
@@ -47,7 +48,7 @@ def loop_nonpalindromic(distance: float = 0.5, target_depth: float = 2.0, **shot
     forward by half the distance and the way back bulges backward by as much, so no view of one is a view of the other.
     """
     setup, excursion, side = _timetable(shot)
-    diameter, depth = _number("distance", distance), _number("target_depth", target_depth, above=0.0)
+    diameter, depth = number("distance", distance), number("target_depth", target_depth, above=0.0)
     if abs(diameter) >= 2 * depth:
         raise SightlineError(f"distance is {distance!r}: expected less than twice target_depth = {depth:g}.")
     along = torch.pi * excursion  # angle on the circle, 0 at home and pi at the far side

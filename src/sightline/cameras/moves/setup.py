@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from sightline.cameras import lens, se3
-from sightline.cameras.trajectory import Trajectory, _number, _whole_number
+from sightline.cameras.trajectory import Trajectory
+from sightline.checks import number, whole_number
 from sightline.errors import SightlineError
 
 Easing = Literal["linear", "ease", "ease_in", "ease_out"]
@@ -44,9 +45,9 @@ class Setup:
 
     def __post_init__(self) -> None:
         for name in ("frames", "width", "height"):
-            _whole_number(name, getattr(self, name))
+            whole_number(name, getattr(self, name))
         for name in ("focal_mm", "fps"):
-            _number(name, getattr(self, name), above=0.0)
+            number(name, getattr(self, name), above=0.0)
         if self.easing not in get_args(Easing):
             raise SightlineError(f"easing is {self.easing!r}: expected one of {', '.join(get_args(Easing))}.")
 
@@ -67,10 +68,10 @@ class Setup:
 
     def sweep(self, name: str, amount: float) -> Tensor:  # -> [T]
         """From 0 to the amount, eased."""
-        return self.eased(self.time) * _number(name, amount)
+        return self.eased(self.time) * number(name, amount)
 
     def sweep_angle(self, name: str, degrees: float) -> Tensor:  # -> [T] radians
-        return self.sweep(name, math.radians(_number(name, degrees)))
+        return self.sweep(name, math.radians(number(name, degrees)))
 
     def film(
         self,

@@ -1,0 +1,30 @@
+"""Checks of single values, each refusing in one sentence that names the argument."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from sightline.errors import SightlineError
+
+
+def number(name: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> float:
+    """`value` as a finite float within the bound, or a sentence."""
+    try:
+        result = float(value)
+    except (TypeError, ValueError, OverflowError):
+        result = math.nan
+    too_low = (above is not None and result <= above) or (at_least is not None and result < at_least)
+    if not math.isfinite(result) or too_low:
+        bound = (
+            f" above {above:g}" if above is not None else f" of at least {at_least:g}" if at_least is not None else ""
+        )
+        raise SightlineError(f"{name} is {value!r}: expected a finite number{bound}.")
+    return result
+
+
+def whole_number(name: str, value: Any) -> int:
+    """`value` as an int of at least 1, or a sentence. True is not 1 here."""
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < 1:
+        raise SightlineError(f"{name} is {value!r}: expected a whole number of at least 1.")
+    return value.__index__()

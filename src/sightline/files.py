@@ -1,0 +1,45 @@
+"""Writing files so that nothing is lost: under a temporary name first, then renamed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sightline.errors import SightlineError
+
+
+@contextmanager
+def written_whole(path: str | Path) -> Iterator[Path]:
+    """A temporary path beside `path`, with its extension, to write to; it becomes `path` when the block ends well.
+
+    A reader never sees half a file, a failure leaves the old file as it was, and folders are made as needed.
+    """
+    path = Path(path)
+    temporary = path.with_name(f".{path.stem[:40]}.{secrets.token_hex(8)}{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield temporary
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+        if isinstance(error, SightlineError):
+            raise
+        sentence = f"{path}: cannot be written ({reason(error)}), expected a writable place."
+        raise SightlineError(" ".join(sentence.split())) from None
+
+
+def write_whole(path: str | Path, content: bytes | str) -> None:
+    """Write a file of this content, whole or not at all."""
+    with written_whole(path) as temporary:
+        temporary.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def reason(error: BaseException) -> str:
+    """What a library said, in a few words on one line, without its own full stop."""
+    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return " ".join(text.split())[:120].rstrip(".")

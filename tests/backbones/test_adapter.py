@@ -1,0 +1,133 @@
+"""Camera files: small, complete, and refused where they do not belong."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from sightline.backbones.adapter import is_camera_file, load_camera, save_camera
+from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
+from sightline.encodings import Scope
+from sightline.errors import SightlineError
+from sightline.lab.tiny import tiny_transformer
+from tests.backbones.test_wan import retrofit, run
+from tests.conftest import model_inputs, wake
+
+
+@pytest.fixture
+def camera_file(tmp_path):
+    save_camera(wake(retrofit()), tmp_path / "camera.safetensors")
+    return tmp_path / "camera.safetensors"
+
+
+def rewrite(path, tensors=None, **changes):
+    """The file with some tensors or metadata changed."""
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+    save_file(tensors or load_file(path), path, metadata={**metadata, **changes})
+
+
+def test_a_stock_model_and_a_camera_file_make_the_trained_model(camera_file, tokens):
+    loaded = load_camera(tiny_transformer(), camera_file)
+    inputs = model_inputs(loaded)
+    for layer, expected in zip(loaded.camera_layers, wake_twin(camera_file).camera_layers, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(layer.parameters(), expected.parameters(), strict=True))
+    assert run(loaded, inputs, tokens).isfinite().all()
+
+
+def wake_twin(camera_file):
+    """The parameters of the file, read without our loader."""
+    model = retrofit()
+    model.load_state_dict(load_file(camera_file), strict=False)
+    return model
+
+
+def test_the_file_holds_the_new_parameters_and_nothing_else(camera_file):
+    names = set(load_file(camera_file))
+    assert names == {name for name in retrofit().state_dict() if CAMERA_KEY in name}
+    assert is_camera_file(camera_file)
+    assert [path.name for path in camera_file.parent.iterdir()] == ["camera.safetensors"]  # no temporary left
+
+
+def test_a_model_that_has_the_encoding_is_filled_in_place(camera_file):
+    model = retrofit()
+    assert load_camera(model, camera_file) is model
+    assert model.camera_layers[0].alpha_q.item() == pytest.approx(0.7)
+
+
+def test_scalar_alphas_load(camera_file):
+    tensors = load_file(camera_file)
+    rewrite(camera_file, {name: value.reshape(()) if "alpha" in name else value for name, value in tensors.items()})
+    assert load_camera(retrofit(), camera_file).camera_layers[1].alpha_k.shape == (1,)
+
+
+def untouched(model):
+    return {name: value.clone() for name, value in model.state_dict().items()}
+
+
+@pytest.mark.parametrize(
+    "damage, sentence",
+    [
+        (
+            lambda path: rewrite(path, component="transformer_2"),
+            "trained for 'transformer_2': expected .* 'transformer'",
+        ),
+        (lambda path: rewrite(path, encoding=json.dumps({"name": "prism"})), "encoding name is 'prism'"),
+        (
+            lambda path: rewrite(path, encoding=json.dumps(Scope(flip=False).to_config())),
+            "trained for the encoding Scope",
+        ),
+        (lambda path: rewrite(path, backbone=json.dumps({"num_layers": 30})), "num_layers 30: this model has 2"),
+        (lambda path: rewrite(path, encoding="{"), "metadata"),
+        (lambda path: rewrite(path, version="9"), "version '9'"),
+        (lambda path: rewrite(path, format="pt"), "format 'pt'"),
+        (lambda path: rewrite(path, dict(list(load_file(path).items())[1:])), r"lacks blocks\.0"),
+        (lambda path: rewrite(path, {**load_file(path), "extra": torch.zeros(1)}), "unknown parameter extra"),
+        (
+            lambda path: rewrite(
+                path, {n: v[:-1].clone() if n.endswith("gate_out") else v for n, v in load_file(path).items()}
+            ),
+            "gate_out.* has shape",
+        ),
+        (lambda path: rewrite(path, {n: v * torch.nan for n, v in load_file(path).items()}), "not finite"),
+        (lambda path: path.write_bytes(path.read_bytes()[:100]), "cannot be read as safetensors"),
+        (lambda path: path.write_bytes(b""), "cannot be read as safetensors"),
+        (os.remove, "is not a file"),
+    ],
+)
+def test_what_does_not_fit_is_refused_by_name_and_changes_nothing(camera_file, damage, sentence):
+    damage(camera_file)
+    model = retrofit()
+    before = untouched(model)
+    with pytest.raises(SightlineError, match=sentence) as caught:
+        load_camera(model, camera_file)
+    assert "\n" not in str(caught.value)
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+def test_another_backbone_is_refused(camera_file):
+    with pytest.raises(SightlineError, match="in_channels 48: this model has 16"):
+        load_camera(tiny_transformer("t2v-a14b"), camera_file)
+
+
+def test_a_stock_model_has_no_camera_to_save(tmp_path):
+    with pytest.raises(SightlineError, match="expected a CameraWanTransformer3DModel"):
+        save_camera(tiny_transformer(), tmp_path / "x.safetensors")
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SightlineError, match="cannot be written"):
+        save_camera(retrofit(), tmp_path / "file" / "x.safetensors")
+
+
+def test_mlp_weights_travel_too(tmp_path):
+    model = wake(retrofit(projection="mlp"))
+    save_camera(model, tmp_path / "x.safetensors")
+    loaded = load_camera(tiny_transformer(), tmp_path / "x.safetensors")
+    assert isinstance(loaded, CameraWanTransformer3DModel) and loaded.encoding.projection == "mlp"

@@ -1,0 +1,98 @@
+"""Reading a model: the ray form of every head, and the four terms of a score."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from sightline.backbones import inspect
+from sightline.cameras.tokens import CameraTokens
+from sightline.errors import SightlineError
+from sightline.lab.tiny import tiny_transformer
+from tests.backbones.test_wan import retrofit
+from tests.conftest import model_inputs, random_trajectory, wake
+
+
+def test_the_start_is_the_reciprocal_form_in_every_layer_and_head():
+    form = inspect.ray_form(retrofit())
+    assert form.matrix.shape == (2, 2, 7, 7) and form.distance.shape == (2, 2)
+    assert form.distance.max() < 1e-6
+    torch.testing.assert_close(form.scale, torch.ones(2, 2), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("flip", [True, False])
+def test_distance_is_0_for_the_reciprocal_form_at_any_scale_and_1_for_none_of_it(flip):
+    model = retrofit(flip=flip)
+    swap = [3, 4, 5, 0, 1, 2, 6]
+    with torch.no_grad():
+        for layer in model.camera_layers:
+            identity = layer.project_q.clone()
+            layer.project_k.copy_(3 * (identity if flip else identity[:, swap]))
+    form = inspect.ray_form(model)
+    assert form.distance.max() < 1e-6
+    torch.testing.assert_close(form.scale, torch.full((2, 2), 3.0), atol=1e-5, rtol=0)
+    with torch.no_grad():
+        for layer in model.camera_layers:
+            layer.project_k.copy_(layer.project_k[:, swap])
+    torch.testing.assert_close(inspect.ray_form(model).distance, torch.ones(2, 2))
+
+
+def test_the_matrix_is_e_q_transposed_e_k_by_hand():
+    model = wake(retrofit())
+    layer = model.camera_layers[1]
+    expected = layer.project_q[12:].T @ layer.project_k[12:]  # second head of 12 channels
+    torch.testing.assert_close(inspect.ray_form(model).matrix[1, 1], expected)
+
+
+def test_the_four_terms_add_up_to_the_logits_of_the_model(tokens):
+    model = wake(retrofit())
+    inputs = model_inputs(model)
+    seen = []
+    model.blocks[1].attn1.camera.register_forward_hook(lambda _m, _args, out: seen.append(out))
+    terms = inspect.score_terms(model, [0, 17, 47], layer=1, **inputs, attention_kwargs={"camera": tokens})
+    query, key, _ = seen[0]
+    logits = torch.einsum("bqhd,bnhd->bhqn", query[:, [0, 17, 47]], key) / 12**0.5
+    assert terms.total.shape == (1, 2, 3, 48)
+    torch.testing.assert_close(terms.total, logits, atol=1e-5, rtol=1e-4)
+    for term in (terms.content, terms.content_to_ray, terms.ray_to_content, terms.ray_to_ray):
+        assert term.abs().max() > 1e-3
+
+
+def test_which_term_depends_on_what(tokens):
+    model = wake(retrofit())
+    other_path = CameraTokens.from_trajectory(random_trajectory(9), (3, 4, 4))
+
+    def terms(camera, seed):
+        inputs = model_inputs(model, seed=seed)
+        return inspect.score_terms(model, [5], layer=0, **inputs, attention_kwargs={"camera": camera})
+
+    here, elsewhere, other_content = terms(tokens, 0), terms(other_path, 0), terms(tokens, 1)
+    assert torch.equal(here.content, elsewhere.content) and not torch.equal(here.content, other_content.content)
+    assert torch.equal(here.ray_to_ray, other_content.ray_to_ray) and not torch.equal(
+        here.ray_to_ray, elsewhere.ray_to_ray
+    )
+    for mixed in ("content_to_ray", "ray_to_content"):
+        assert not torch.equal(getattr(here, mixed), getattr(elsewhere, mixed))
+        assert not torch.equal(getattr(here, mixed), getattr(other_content, mixed))
+
+
+def test_one_camera_serves_a_batch(tokens):
+    model = wake(retrofit())
+    inputs = model_inputs(model, batch=2)
+    terms = inspect.score_terms(model, [5], layer=0, **inputs, attention_kwargs={"camera": tokens})
+    assert terms.ray_to_ray.shape == terms.content.shape == (2, 2, 1, 48)
+
+
+def test_bad_questions_are_one_sentence(tokens):
+    model = wake(retrofit())
+    inputs = model_inputs(model)
+    with pytest.raises(SightlineError, match="expected token numbers from 0 to 47"):
+        inspect.score_terms(model, [48], layer=0, **inputs, attention_kwargs={"camera": tokens})
+    with pytest.raises(SightlineError, match="layer is 2: expected a layer from 0 to 1"):
+        inspect.score_terms(model, [0], layer=2, **inputs, attention_kwargs={"camera": tokens})
+    with pytest.raises(SightlineError, match="ran without a camera"):
+        inspect.score_terms(model, [0], layer=0, **inputs)
+    with pytest.raises(SightlineError, match="found 'mlp'"):
+        inspect.ray_form(retrofit(projection="mlp"))
+    with pytest.raises(SightlineError, match="expected a CameraWanTransformer3DModel"):
+        inspect.ray_form(tiny_transformer())

@@ -1,0 +1,79 @@
+"""Shared pieces: one tolerance table, random cameras, tiny models and their inputs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import settings
+
+from sightline.cameras import lens, se3
+from sightline.cameras.tokens import CameraTokens
+from sightline.cameras.trajectory import Trajectory
+
+settings.register_profile("sightline", deadline=None, max_examples=50, derandomize=True)
+settings.load_profile("sightline")
+
+torch.set_num_threads(1)  # the suite runs on as many processes as there are cores
+
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 2e-2}
+
+
+def random_poses(frames: int, seed: int = 0, spread: float = 1.0) -> torch.Tensor:
+    """[T, 4, 4] poses with every rotation in SO(3) possible."""
+    generator = torch.Generator().manual_seed(seed)
+    rotation = se3.quaternion_to_rotation(torch.randn(frames, 4, generator=generator, dtype=torch.float64))
+    return se3.from_parts(rotation, spread * torch.randn(frames, 3, generator=generator, dtype=torch.float64))
+
+
+def random_trajectory(frames: int = 9, seed: int = 0, width: int = 64, height: int = 64, **fields: Any) -> Trajectory:
+    """A path with arbitrary poses and a lens that changes from frame to frame."""
+    generator = torch.Generator().manual_seed(seed + 1)
+    focal = width * (0.6 + torch.rand(frames, 2, generator=generator, dtype=torch.float64))
+    centre = torch.tensor([width, height]) * (
+        0.4 + 0.2 * torch.rand(frames, 2, generator=generator, dtype=torch.float64)
+    )
+    intrinsics = lens.intrinsics_matrix(focal[:, 0], focal[:, 1], centre[:, 0], centre[:, 1])
+    return Trajectory(random_poses(frames, seed), intrinsics, width, height, **fields)
+
+
+def smooth_trajectory(frames: int = 9, width: int = 64, height: int = 64) -> Trajectory:
+    """A gentle truck with a turn, as a camera would move."""
+    at = torch.linspace(0, 1, frames, dtype=torch.float64)
+    rotation = se3.axis_rotation("y", at * math.radians(20))
+    poses = se3.from_parts(rotation, torch.stack([at, 0.1 * at, 0.3 * at], dim=-1))
+    return Trajectory(poses, lens.intrinsics_from_fov(60, width, height), width, height)
+
+
+def model_inputs(model: Any, seed: int = 0, batch: int = 1, per_token_time: bool = False) -> dict[str, torch.Tensor]:
+    """Latents of 3 frames on a 4 x 4 token grid, a timestep (one per token for TI2V-5B) and a short prompt."""
+    generator = torch.Generator().manual_seed(seed)
+    dtype = model.patch_embedding.weight.dtype
+    timestep = torch.full((batch,), 897.23)
+    if per_token_time:
+        timestep = torch.full((batch, 48), 897.23)
+        timestep[:, :16] = 0.0
+    return {
+        "hidden_states": torch.randn(batch, model.config.in_channels, 3, 8, 8, generator=generator).to(dtype),
+        "timestep": timestep,
+        "encoder_hidden_states": torch.randn(batch, 7, model.config.text_dim, generator=generator).to(dtype),
+    }
+
+
+def wake(model: Any, alpha: float = 0.7, seed: int = 3) -> Any:
+    """Give every camera layer weights as after training, so that the camera matters."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for layer in model.camera_layers:
+            for name, parameter in layer.named_parameters():
+                parameter += (0.1 * torch.randn(parameter.shape, generator=generator)).to(parameter.dtype)
+                if name.startswith("alpha"):
+                    parameter.fill_(alpha)
+    return model
+
+
+@pytest.fixture
+def tokens() -> CameraTokens:
+    return CameraTokens.from_trajectory(smooth_trajectory(), (3, 4, 4))

@@ -1,0 +1,193 @@
+"""Stock pipelines with a camera, end to end, on tiny models in the hub's own layout."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from diffusers import WanImageToVideoPipeline, WanPipeline
+from PIL import Image
+
+import sightline as sl
+from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.generation.pipelines import save_pipeline_camera
+from sightline.lab.tiny import tiny_pipeline
+from tests.conftest import smooth_trajectory, wake
+
+KINDS = ["ti2v-5b", "i2v-a14b", "t2v-a14b"]
+PICTURE = Image.fromarray((np.random.RandomState(0).rand(50, 90, 3) * 255).astype(np.uint8))
+
+
+def picture_for(kind):
+    return None if kind == "t2v-a14b" else PICTURE
+
+
+def quiet(pipe):
+    pipe.set_progress_bar_config(disable=True)
+    return pipe
+
+
+def film(pipe, kind, path=None, **options):
+    return sl.generate(quiet(pipe), picture_for(kind), "a room", path or smooth_trajectory(), steps=2, **options)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def saved(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    tiny_pipeline(request.param).save_pretrained(folder)
+    return request.param, folder
+
+
+def awake(pipe):
+    for name in ("transformer", "transformer_2"):
+        if getattr(pipe, name, None) is not None:
+            torch.manual_seed(len(name))
+            wake(getattr(pipe, name))
+    return pipe
+
+
+def test_an_untrained_camera_films_what_the_stock_pipeline_films(saved):
+    kind, folder = saved
+    path = smooth_trajectory()
+    stock = quiet(sl.load_pipeline(folder))
+    image = {} if kind == "t2v-a14b" else {"image": PICTURE.resize((64, 64))}
+    call = {"prompt": "a room", "height": 64, "width": 64, "num_frames": 9, "num_inference_steps": 2, **image}
+    expected = stock(**call, generator=torch.Generator().manual_seed(0), output_type="np").frames[0]
+    with_camera = quiet(sl.load_pipeline(folder, camera=sl.Scope()))
+    camera = {"camera": sl.camera_tokens(with_camera, path)}
+    video = with_camera(**call, generator=torch.Generator().manual_seed(0), output_type="np", attention_kwargs=camera)
+    assert np.array_equal(video.frames[0], expected)
+
+
+def test_a_trained_camera_changes_the_film_and_another_path_changes_it_again(saved):
+    kind, folder = saved
+    pipe = awake(sl.load_pipeline(folder, camera=sl.Scope()))
+    video = film(pipe, kind)
+    assert video.shape == (9, 64, 64, 3) and video.dtype == np.uint8
+    assert np.array_equal(film(pipe, kind), video)  # same seed, same bytes
+    assert not np.array_equal(film(pipe, kind, smooth_trajectory().reversed()), video)
+    assert not np.array_equal(film(pipe, kind, seed=1), video)
+
+
+def test_both_experts_get_the_camera(saved):
+    kind, folder = saved
+    pipe = sl.load_pipeline(folder, camera=sl.Scope())
+    experts = [pipe.transformer] if kind == "ti2v-5b" else [pipe.transformer, pipe.transformer_2]
+    called = []
+    for expert in experts:
+        assert isinstance(expert, CameraWanTransformer3DModel)
+        expert.camera_layers[0].register_forward_hook(lambda module, _a, _o: called.append(id(module)))
+    quiet(pipe)
+    sl.generate(pipe, picture_for(kind), "a room", smooth_trajectory(), steps=6)
+    assert set(called) == {id(expert.camera_layers[0]) for expert in experts}
+
+
+def test_a_saved_pipeline_comes_back_with_its_camera(saved, tmp_path):
+    kind, folder = saved
+    pipe = awake(sl.load_pipeline(folder, camera=sl.Scope(gate_hidden=4)))
+    pipe.save_pretrained(tmp_path)
+    again = sl.load_pipeline(tmp_path)
+    assert again.transformer.encoding == sl.Scope(gate_hidden=4)
+    difference = film(again, kind).astype(int) - film(pipe, kind)
+    assert np.abs(difference).max() <= 1  # the rounding of weights mapped from a file
+
+
+def test_camera_weights_load_from_files_and_from_folders(saved, tmp_path):
+    kind, folder = saved
+    pipe = awake(sl.load_pipeline(folder, camera=sl.Scope()))
+    expected = film(pipe, kind).astype(int)
+    save_pipeline_camera(pipe, tmp_path / "files")
+    for name in ("transformer", "transformer_2"):
+        if getattr(pipe, name, None) is not None:
+            getattr(pipe, name).save_pretrained(tmp_path / "folders" / name)
+    for camera in (tmp_path / "files", tmp_path / "folders"):
+        loaded = sl.load_pipeline(folder, camera=camera)
+        assert np.abs(film(loaded, kind) - expected).max() <= 1
+    if kind == "ti2v-5b":  # with one expert its own file or folder will do
+        assert sl.load_pipeline(folder, camera=tmp_path / "files" / "transformer.safetensors")
+        assert sl.load_pipeline(folder, camera=tmp_path / "folders" / "transformer")
+
+
+@pytest.fixture(scope="module")
+def pipe():
+    return quiet(sl.attach_camera(tiny_pipeline(), sl.Scope()))
+
+
+def test_ti2v_films_with_and_without_a_first_frame(pipe):
+    assert film(pipe, "t2v-a14b").shape == film(pipe, "ti2v-5b").shape == (9, 64, 64, 3)
+    assert isinstance(pipe, WanImageToVideoPipeline)
+    text_to_video = WanPipeline(**{k: v for k, v in pipe.components.items() if "image" not in k}, expand_timesteps=True)
+    assert np.array_equal(film(text_to_video, "ti2v-5b"), film(pipe, "ti2v-5b"))
+
+
+def test_first_frames_come_as_files_pictures_and_arrays(pipe, tmp_path):
+    PICTURE.save(tmp_path / "first.png")
+    path = smooth_trajectory()
+    films = [
+        sl.generate(pipe, image, "", path, steps=1) for image in (tmp_path / "first.png", PICTURE, np.asarray(PICTURE))
+    ]
+    assert np.array_equal(films[0], films[1]) and np.array_equal(films[0], films[2])
+
+
+@pytest.mark.parametrize(
+    "frames, width, height, sentence",
+    [
+        (8, 64, 64, r"8 frames: expected 4n \+ 1, the nearest is 9 \(trajectory\.resampled\(9\)\)"),
+        (9, 70, 64, r"70x64: expected multiples of 32x32, the nearest is 64x64 \(trajectory\.fitted\(64, 64\)\)"),
+        (9, 64, 10, "the nearest is 64x32"),
+    ],
+)
+def test_paths_that_do_not_fit_the_model_say_what_does(pipe, frames, width, height, sentence):
+    with pytest.raises(sl.SightlineError, match=sentence):
+        sl.generate(pipe, PICTURE, "", smooth_trajectory(frames, width, height))
+
+
+def test_a_pipeline_without_a_camera_is_refused():
+    with pytest.raises(sl.SightlineError, match="WanTransformer3DModel, which takes no camera"):
+        sl.generate(tiny_pipeline(), PICTURE, "", smooth_trajectory())
+
+
+def test_models_that_want_or_cannot_use_a_first_frame_say_so():
+    with pytest.raises(sl.SightlineError, match="image is missing"):
+        sl.generate(sl.attach_camera(tiny_pipeline("i2v-a14b"), sl.Scope()), None, "", smooth_trajectory())
+    with pytest.raises(sl.SightlineError, match="text-to-video only"):
+        sl.generate(sl.attach_camera(tiny_pipeline("t2v-a14b"), sl.Scope()), PICTURE, "", smooth_trajectory())
+
+
+def test_pictures_that_are_none_are_one_sentence(pipe, tmp_path):
+    with pytest.raises(sl.SightlineError, match=r"nope\.png does not exist"):
+        sl.generate(pipe, tmp_path / "nope.png", "", smooth_trajectory())
+    (tmp_path / "text.png").write_text("not a picture")
+    with pytest.raises(sl.SightlineError, match=r"text\.png cannot be read"):
+        sl.generate(pipe, tmp_path / "text.png", "", smooth_trajectory())
+
+
+def test_models_and_cameras_that_cannot_be_loaded_are_one_sentence(tmp_path):
+    tiny_pipeline().save_pretrained(tmp_path / "model")
+    two_experts = tmp_path / "two"
+    tiny_pipeline("i2v-a14b").save_pretrained(two_experts)
+    (tmp_path / "text").write_text("no weights")
+    save_pipeline_camera(sl.attach_camera(tiny_pipeline(), sl.Scope()), tmp_path / "camera")
+    cases = [
+        ((None,), "model is missing"),
+        ((tmp_path / "nope",), "cannot be loaded"),
+        ((tmp_path / "model", tmp_path / "nope"), "nope does not exist"),
+        ((tmp_path / "model", tmp_path / "text"), "is not a camera file"),
+        ((tmp_path / "model", tmp_path / "model" / "transformer"), "without a camera"),
+        ((tmp_path / "model", tmp_path / "model" / "vae"), "without a camera"),
+        ((two_experts, tmp_path / "camera"), "in_channels 48: this model has 36"),
+        ((two_experts, tmp_path / "camera" / "transformer.safetensors"), "two experts"),
+    ]
+    for arguments, sentence in cases:
+        with pytest.raises(sl.SightlineError, match=sentence) as caught:
+            sl.load_pipeline(*arguments)
+        assert "\n" not in str(caught.value), arguments
+
+
+def test_a_fine_tuned_folder_for_another_backbone_is_refused(tmp_path):
+    tiny_pipeline("t2v-a14b").save_pretrained(tmp_path / "model")
+    other = sl.attach_camera(tiny_pipeline("i2v-a14b"), sl.Scope())
+    for name in ("transformer", "transformer_2"):
+        getattr(other, name).save_pretrained(tmp_path / "camera" / name)
+    with pytest.raises(sl.SightlineError, match="backbone with in_channels 36: this model has 16"):
+        sl.load_pipeline(tmp_path / "model", camera=tmp_path / "camera")
