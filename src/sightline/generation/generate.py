@@ -6,13 +6,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from diffusers import WanImageToVideoPipeline, WanPipeline
 
+from sightline.backbones.stock import EXPERTS, AnyWanPipeline, WanImageToVideoPipeline, WanPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.tokens import CameraTokens, LatentPose
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
-from sightline.generation.pipelines import EXPERTS, AnyWanPipeline
 from sightline.generation.video import load_image
 
 

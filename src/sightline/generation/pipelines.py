@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import torch
-from diffusers import AutoencoderKLWan, DiffusionPipeline, WanImageToVideoPipeline, WanPipeline
+from diffusers import AutoencoderKLWan, DiffusionPipeline
 
 from sightline.backbones.adapter import is_camera_file, load_camera, save_camera
+from sightline.backbones.stock import EXPERTS, AnyWanPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import Encoding
 from sightline.errors import SightlineError
-
-AnyWanPipeline: TypeAlias = WanPipeline | WanImageToVideoPipeline
-
-EXPERTS = ("transformer", "transformer_2")  # high noise, and low noise where a model has two
 
 
 def load_pipeline(

@@ -6,15 +6,10 @@ import string
 from typing import Any, Literal
 
 import torch
-from diffusers import (
-    AutoencoderKLWan,
-    UniPCMultistepScheduler,
-    WanImageToVideoPipeline,
-    WanPipeline,
-    WanTransformer3DModel,
-)
+from diffusers import AutoencoderKLWan, UniPCMultistepScheduler, WanTransformer3DModel
 from transformers import PreTrainedTokenizerFast, UMT5Config, UMT5EncoderModel
 
+from sightline.backbones.stock import AnyWanPipeline, WanImageToVideoPipeline, WanPipeline
 from sightline.errors import SightlineError
 
 Kind = Literal["ti2v-5b", "i2v-a14b", "t2v-a14b"]
@@ -79,7 +74,7 @@ def tiny_vae(kind: Kind = "ti2v-5b", seed: int = 0) -> AutoencoderKLWan:
         return AutoencoderKLWan(**config).eval()
 
 
-def tiny_pipeline(kind: Kind = "ti2v-5b", seed: int = 0) -> WanPipeline | WanImageToVideoPipeline:
+def tiny_pipeline(kind: Kind = "ti2v-5b", seed: int = 0) -> AnyWanPipeline:
     """A whole stock pipeline: image-to-video for ti2v-5b and i2v-a14b, text-to-video for t2v-a14b."""
     pipeline_class = WanPipeline if kind == "t2v-a14b" else WanImageToVideoPipeline
     experts = {"transformer": tiny_transformer(kind, seed)}

@@ -1,0 +1,47 @@
+"""Three optimiser steps on a retrofitted model: what moves, and the camera file it leaves behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+import tyro
+
+import sightline as sl
+from sightline.lab.tiny import tiny_transformer
+
+
+def main(output: Path = Path("outputs/training"), steps: int = 3) -> None:
+    torch.manual_seed(0)
+    base = tiny_transformer("ti2v-5b")
+    model = sl.CameraWanTransformer3DModel.from_transformer(base, sl.Scope(gate_hidden=16)).train()
+    new = {name: p for name, p in model.named_parameters() if ".camera." in name}
+    print(f"{sum(p.numel() for p in new.values())} new parameters beside {sum(p.numel() for p in base.parameters())}")
+
+    # A clip: latents of 3 frames on 4 x 4 tokens, and the path its camera took.
+    clean, noise = torch.randn(2, 1, 48, 3, 8, 8)
+    path = sl.moves.truck(0.5, frames=9, width=128, height=128)
+    camera = sl.CameraTokens.from_trajectory(path, grid=(3, 4, 4)).augmented()
+    text = torch.randn(1, 7, 32)
+
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    for step in range(steps):
+        sigma = torch.rand(())
+        noisy = (1 - sigma) * clean + sigma * noise
+        noisy[:, :, 0] = clean[:, :, 0]  # image-to-video: the first latent frame is given ...
+        timestep = torch.full((1, 48), float(1000 * sigma))
+        timestep[:, :16] = 0.0  # ... so its tokens are at time 0 ...
+        predicted = model(noisy, timestep, text, attention_kwargs={"camera": camera}, return_dict=False)[0]
+        loss = (predicted - (noise - clean))[:, :, 1:].square().mean()  # ... and it is left out of the loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        print(f"step {step}: loss {loss.item():.3f}, alpha_q of layer 0 {model.camera_layers[0].alpha_q.item():+.4f}")
+
+    sl.save_camera(model, output / "camera.safetensors")
+    again = sl.load_camera(base, output / "camera.safetensors")
+    print(f"wrote {output / 'camera.safetensors'}; loaded back onto the base: {type(again).__name__}")
+
+
+if __name__ == "__main__":
+    tyro.cli(main)

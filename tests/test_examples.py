@@ -1,0 +1,35 @@
+"""Every example runs as it stands and leaves what it says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+WRITES = {
+    "01_film_an_orbit.py": {"video.mp4", "path.png", "path.json", "proof.json"},
+    "02_moves_and_files.py": {"push_then_pan.png", "there_and_back.json", "clip.txt", "transforms.json", "sparse"},
+    "03_train_the_camera.py": {"camera.safetensors"},
+    "04_read_a_model.py": {"score_terms.png"},
+}
+SMALL = {"01_film_an_orbit.py": ["--frames", "9", "--width", "64", "--height", "64", "--steps", "2"]}
+
+
+def test_every_example_is_listed():
+    assert {path.name for path in EXAMPLES.glob("*.py")} == set(WRITES)
+
+
+@pytest.mark.parametrize("name", sorted(WRITES))
+def test_example(name, tmp_path):
+    command = [sys.executable, str(EXAMPLES / name), "--output", str(tmp_path), *SMALL.get(name, [])]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    assert ran.returncode == 0, ran.stderr[-2000:]
+    assert WRITES[name] <= {path.name for path in tmp_path.iterdir()}
+    if name.startswith("01"):
+        assert json.loads((tmp_path / "proof.json").read_text())["largest difference"] == 0
