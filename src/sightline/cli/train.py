@@ -1,0 +1,70 @@
+"""sightline train: train a model by a recipe, resume it, export it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+from tyro.conf import FlagCreatePairsOff, Positional, arg
+
+from sightline.errors import SightlineError
+
+
+def main(arguments: Sequence[str]) -> None:
+    """`sightline train RECIPE [--section.setting value ...]`, `sightline train export RUN OUT`."""
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(_HELP)
+        return
+    if arguments[0] == "export":
+        tyro.cli(Export, args=arguments[1:], prog="sightline train export", config=(FlagCreatePairsOff,)).run()
+        return
+    from sightline.training.recipe import Recipe
+
+    name, *rest = arguments
+    recipe = Recipe.from_yaml(name)
+    resume, rest = _resume(rest)
+    recipe = tyro.cli(Recipe, default=recipe, args=rest, prog=f"sightline train {name}")
+    from sightline.training.trainer import train
+
+    print(f"finished: {train(recipe, resume)}")
+
+
+_HELP = """usage: sightline train RECIPE [--resume latest|PATH] [--section.setting VALUE ...]
+       sightline train export RUN OUT [--checkpoint latest|PATH]
+
+RECIPE is a YAML file or a shipped name (debug, lab-pretrain, lab-scope, paper-5b, paper-14b-high, paper-14b-low).
+Any setting can be overridden: sightline train debug --optimiser.steps 20 --output outputs/try.
+sightline train RECIPE --help lists the settings with the recipe's values.
+On several processes: accelerate launch --num_processes 8 -m sightline train RECIPE"""
+
+
+def _resume(arguments: list[str]) -> tuple[str | None, list[str]]:
+    """--resume belongs to a run, not to its recipe."""
+    if "--resume" not in arguments:
+        return None, arguments
+    place = arguments.index("--resume")
+    if place + 1 == len(arguments) or arguments[place + 1].startswith("--"):
+        raise SightlineError("--resume stands alone: expected latest or a checkpoint's folder after it.")
+    return arguments[place + 1], arguments[:place] + arguments[place + 2 :]
+
+
+@dataclass
+class Export:
+    """Write a run's model in the diffusers layout, or, with an output named *.safetensors, its camera alone."""
+
+    run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
+    """The run's folder."""
+    output: Annotated[Positional[Path], arg(metavar="OUT")]
+    """A new folder for CameraWanTransformer3DModel.from_pretrained, or a .safetensors file for load_camera."""
+    checkpoint: str = "latest"
+    """latest, or a checkpoint's folder."""
+    last_weights: bool = False
+    """The last weights, even where the run kept a moving average."""
+
+    def run(self) -> None:
+        from sightline.training.export import export
+
+        print(f"wrote {export(self.run_folder, self.output, self.checkpoint, False if self.last_weights else None)}")

@@ -1,0 +1,1 @@
+"""Training: recipe, trainer, checkpoints. One trainer for pretraining and for retrofits, at any size."""

@@ -1,0 +1,59 @@
+"""From a checkpoint to a model that anybody loads: the diffusers layout, or a camera file."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sightline.backbones.adapter import save_camera
+from sightline.backbones.wan import CAMERA_KEY
+from sightline.errors import SightlineError
+from sightline.training import checkpoint
+from sightline.training.recipe import Recipe
+from sightline.training.setup import build_model, load_base
+from sightline.training.trainable import choose_trainable
+
+
+def export(run: Path, output: Path, which: str = "latest", averaged: bool | None = None) -> Path:
+    """Write a run's model: a folder for from_pretrained, or, for an output named *.safetensors, the camera alone.
+
+    averaged: the moving average rather than the last weights; None takes it where there is one.
+    """
+    recipe = Recipe.from_yaml(run / "recipe.yaml")
+    found = checkpoint.find_checkpoint(run, which)
+    if found is None:
+        raise SightlineError(f"{run} has no checkpoint yet: expected a run that has written one.")
+    pipe = load_base(recipe.model)
+    base = checkpoint.fingerprint(getattr(pipe, recipe.model.component))
+    model: Any = build_model(pipe, recipe.model)
+    trainable = choose_trainable(model, recipe.model)
+    has_average = (found / "average.safetensors").is_file()
+    if averaged and not has_average:
+        raise SightlineError(f"{found} holds no moving average: expected a run with optimiser.ema.")
+    average = {name: torch.empty_like(p) for name, p in trainable.items()} if has_average and averaged is not False else None
+    checkpoint.load_checkpoint(found, base, trainable, None, average)
+    if average is not None:
+        with torch.no_grad():
+            for name, tensor in average.items():
+                trainable[name].copy_(tensor)
+    if recipe.model.train == "lora":
+        model.fuse_lora()
+        model.unload_lora()
+    if output.suffix == ".safetensors":
+        beyond = [name for name in trainable if CAMERA_KEY not in name]
+        if beyond:
+            raise SightlineError(
+                f"{output} would hold the camera alone, but the run also trained {beyond[0]}: expected a folder as output."
+            )
+        save_camera(model, output, recipe.model.component)
+        return output
+    temporary = output.with_name(f".{output.name}.writing")
+    shutil.rmtree(temporary, ignore_errors=True)
+    model.eval().save_pretrained(temporary)
+    if output.exists():
+        raise SightlineError(f"{output} exists already: expected a new folder.")
+    temporary.rename(output)
+    return output

@@ -1,0 +1,99 @@
+"""The objective: flow matching with the first frame given, each clip's randomness its own.
+
+Every draw of a clip (noise, timestep, dropouts, augmentation) comes from a generator seeded by the clip's number in
+the run. So a step's loss does not depend on how many processes share it, and a resumed run continues bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sightline.cameras.tokens import CameraTokens
+from sightline.training.recipe import Objective
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Clips as the model sees them."""
+
+    numbers: Sequence[int]  # each clip's place in the run, the seed of its randomness
+    latents: Tensor  # [B, C, t, h, w] normalised as the pipelines do
+    text: Tensor  # [B, L, D]
+    empty_text: Tensor  # [L, D], the embedding of no prompt
+    camera: CameraTokens | None = None
+    condition: Tensor | None = None  # [B, C', t, h, w]: mask and image latents that I2V-A14B takes beside the noise
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """The random part of a step, one entry per clip."""
+
+    noise: Tensor  # [B, C, t, h, w]
+    sigma: Tensor  # [B]
+    first_frame_given: Tensor  # [B] bool
+    text_dropped: Tensor  # [B] bool
+    camera_dropped: Tensor  # [B] bool
+    log_scale: Tensor  # [B]
+
+
+def draw(batch: Batch, objective: Objective, seed: int) -> Draw:
+    """What chance decides for each clip, from the seed and the clip's number alone."""
+    device = batch.latents.device
+    noises, uniforms = [], []
+    for number in batch.numbers:
+        generator = torch.Generator(device).manual_seed((seed * 0x9E3779B1 + number * 0x85EBCA6B) % 2**63)
+        noises.append(torch.randn(batch.latents.shape[1:], generator=generator, device=device))
+        uniforms.append(torch.rand(7, generator=generator, device=device))
+    u = torch.stack(uniforms, dim=1)  # [7, B]
+    low, high = objective.log_scale_low, objective.log_scale_high
+    return Draw(
+        noise=torch.stack(noises),
+        sigma=sigma_of(u[0], objective),
+        first_frame_given=u[1] < objective.image_to_video,
+        text_dropped=u[2] < objective.text_dropout,
+        camera_dropped=u[3] < objective.camera_dropout,
+        log_scale=torch.where(u[4] < objective.log_scale_probability, low + (high - low) * u[5], torch.zeros_like(u[5])),
+    )
+
+
+def sigma_of(u: Tensor, objective: Objective) -> Tensor:  # [B] uniform in [0, 1) -> [B] in [sigma_low, sigma_high]
+    """Noise levels from uniform numbers, by the recipe's distribution, squeezed into this expert's range."""
+    if objective.timesteps == "logit_normal":
+        u = torch.sigmoid(torch.special.ndtri(u.clamp(1e-6, 1 - 1e-6)))
+    if objective.timesteps != "uniform":
+        u = objective.shift * u / (1 + (objective.shift - 1) * u)
+    return objective.sigma_low + (objective.sigma_high - objective.sigma_low) * u
+
+
+def flow_matching_loss(model: Any, batch: Batch, drawn: Draw) -> Tensor:  # -> [B]
+    """Each clip's mean squared error, over what it had to predict, in float32."""
+    x0, sigma = batch.latents, drawn.sigma[:, None, None, None, None]
+    noisy = (1 - sigma) * x0 + sigma * drawn.noise
+    predicted_frames = torch.ones(len(x0), x0.shape[2], device=x0.device)  # [B, t]
+    timestep = 1000 * drawn.sigma
+    if batch.condition is not None:
+        model_input = torch.cat([noisy, batch.condition], dim=1)
+    else:
+        given = drawn.first_frame_given
+        if bool(given.any()):
+            # The clean first latent is pasted in, its tokens are at time 0, and it is left out of the loss.
+            noisy[:, :, 0] = torch.where(given[:, None, None, None], x0[:, :, 0], noisy[:, :, 0])
+            predicted_frames[:, 0] = (~given).float()
+            tokens = x0.shape[3] * x0.shape[4] // 4
+            timestep = (timestep[:, None] * predicted_frames).repeat_interleave(tokens, dim=1)  # [B, N]
+        model_input = noisy
+
+    text = torch.where(drawn.text_dropped[:, None, None], batch.empty_text.to(batch.text), batch.text)
+    kwargs = {}
+    if batch.camera is not None:
+        camera = batch.camera.with_log_scale_offset(drawn.log_scale)
+        packed = camera.packed * (~drawn.camera_dropped)[:, None, None]
+        kwargs["attention_kwargs"] = {"camera": CameraTokens(packed, camera.grid)}
+    predicted = model(model_input, timestep, text, return_dict=False, **kwargs)[0].float()
+    error = (predicted - (drawn.noise - x0)).square().mean(dim=(1, 3, 4))  # [B, t]
+    return (error * predicted_frames).sum(dim=1) / predicted_frames.sum(dim=1)

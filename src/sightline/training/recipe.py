@@ -1,0 +1,239 @@
+"""A recipe: everything a training run is, as typed settings. A YAML file fills it, the command line may override it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import types
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+import yaml
+
+from sightline.checks import number, whole_number
+from sightline.errors import SightlineError
+
+TrainableSet = Literal["paper", "encoding", "self_attention", "all", "lora"]
+Timesteps = Literal["shifted_uniform", "uniform", "logit_normal"]
+Parallel = Literal["ddp", "fsdp2"]
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is trained."""
+
+    base: str = "tiny:ti2v-5b"
+    """A pipeline in diffusers' layout (a folder or a hub id); or tiny:ti2v-5b and its like, untrained miniatures."""
+    component: Literal["transformer", "transformer_2"] = "transformer"
+    """Which expert: transformer (high noise, or the only one) or transformer_2 (low noise)."""
+    encoding: Annotated[dict[str, Any] | None, tyro.conf.Suppress] = None
+    """The camera method, such as {name: scope}; none for camera-free training."""
+    camera: str | None = None
+    """Camera weights to start from, instead of the encoding's own start."""
+    train: TrainableSet = "paper"
+    """paper: encoding, self-attention, feed-forward and modulation. lora: encoding, and LoRA on the paper's layers."""
+    lora_rank: int = 16
+    gradient_checkpointing: bool = False
+    compile: bool = False
+    """Compile each block (regional compilation)."""
+
+
+@dataclass(frozen=True)
+class Data:
+    """What it is trained on: a cache of latents, or sources whose clips are encoded as they come."""
+
+    cache: str | None = None
+    """A folder written by `sightline data cache`."""
+    sources: tuple[str, ...] = ()
+    """Without a cache: sources as `sightline data` names them, such as worlds:walkthrough or re10k:/data/re10k."""
+    weights: tuple[float, ...] = ()
+    """How often each source is drawn; equal unless given."""
+    frames: int = 81
+    width: int = 832
+    height: int = 480
+    near_depth: bool = False
+    """Divide a clip's translation by its near depth, where that is known."""
+    held_out: float = 0.01
+    """Share of the scenes kept for validation, chosen by a hash of their names."""
+    workers: int = 2
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Flow matching: x_t = (1 - sigma) x0 + sigma noise, target noise - x0, mean squared error in float32."""
+
+    timesteps: Timesteps = "shifted_uniform"
+    """shifted_uniform: sigma = shift u / (1 + (shift - 1) u), u uniform: Wan's own sampling schedule, unweighted."""
+    shift: float = 5.0
+    sigma_low: float = 0.0
+    sigma_high: float = 1.0
+    """The part of the noise scale that this expert sees; A14B splits it at 0.9 (I2V) or 0.875 (T2V)."""
+    image_to_video: float = 1.0
+    """Share of clips whose first latent frame is given: pasted clean, at time 0, and out of the loss."""
+    text_dropout: float = 0.1
+    """Share of clips with the empty prompt, for guidance on text."""
+    camera_dropout: float = 0.0
+    """Share of clips without their camera, for guidance on the camera."""
+    log_scale_probability: float = 0.3
+    log_scale_low: float = -1.2
+    log_scale_high: float = 1.6
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """AdamW with warm-up and a cosine to a share of the starting rate."""
+
+    steps: int = 20_000
+    batch: int = 8
+    """Clips per step, over all processes and accumulated micro-batches."""
+    micro_batch: int = 1
+    """Clips per process and backward pass."""
+    rate: float = 2e-5
+    new_rate: float = 1.0
+    """Multiple of the rate for the encoding's own parameters."""
+    beta_1: float = 0.9
+    beta_2: float = 0.999
+    epsilon: float = 1e-8
+    decay: float = 1e-2
+    warmup: int = 0
+    final: float = 0.1
+    clip: float = 1.0
+    ema: float | None = None
+    """Decay of the moving average that is validated and exported; none keeps none."""
+
+
+@dataclass(frozen=True)
+class Validation:
+    every: int = 5_000
+    clips: int = 16
+    videos: int = 2
+    """Clips that are also generated, beside the true ones."""
+    sampling_steps: int = 50
+    guidance: float = 5.0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One run."""
+
+    model: Model = field(default_factory=Model)
+    data: Data = field(default_factory=Data)
+    objective: Objective = field(default_factory=Objective)
+    optimiser: Optimiser = field(default_factory=Optimiser)
+    validation: Validation = field(default_factory=Validation)
+    output: str = "outputs/training"
+    """The run's folder: config, logs, samples, checkpoints."""
+    seed: int = 0
+    precision: Literal["bf16", "fp32"] = "bf16"
+    """bf16: autocast over float32 master weights."""
+    parallel: Parallel = "ddp"
+    """How several processes share the work: whole copies (ddp) or sharded weights (fsdp2)."""
+    checkpoint_every: int = 1_000
+    keep: int = 3
+    """Checkpoints kept, newest first."""
+    log: Literal["tensorboard", "wandb", "none"] = "tensorboard"
+
+    def __post_init__(self) -> None:
+        o, d, j = self.optimiser, self.data, self.objective
+        for name, value in (("steps", o.steps), ("batch", o.batch), ("micro_batch", o.micro_batch)):
+            whole_number(f"optimiser.{name}", value)
+        for name in ("frames", "width", "height"):
+            whole_number(f"data.{name}", getattr(d, name))
+        whole_number("checkpoint_every", self.checkpoint_every)
+        whole_number("keep", self.keep)
+        number("optimiser.rate", o.rate, above=0.0)
+        number("optimiser.clip", o.clip, above=0.0)
+        number("objective.shift", j.shift, above=0.0)
+        for name in ("image_to_video", "text_dropout", "camera_dropout", "log_scale_probability"):
+            if not 0 <= getattr(j, name) <= 1:
+                raise SightlineError(f"objective.{name} is {getattr(j, name)}: expected a share from 0 to 1.")
+        if not 0 <= j.sigma_low < j.sigma_high <= 1:
+            raise SightlineError(
+                f"objective.sigma_low and sigma_high are {j.sigma_low} and {j.sigma_high}: expected 0 <= low < high <= 1."
+            )
+        if bool(d.cache) == bool(d.sources):
+            raise SightlineError("data needs either a cache or sources: expected exactly one of the two.")
+        if d.weights and (len(d.weights) != len(d.sources) or not all(w > 0 and math.isfinite(w) for w in d.weights)):
+            raise SightlineError(f"data.weights are {list(d.weights)}: expected one number above 0 for each source.")
+        if self.model.train == "encoding" and self.model.encoding is None:
+            raise SightlineError("model.train is 'encoding' without model.encoding: there would be nothing to train.")
+
+    @classmethod
+    def from_yaml(cls, path: str | Path) -> Recipe:
+        """Read a recipe; a setting that does not exist is refused with its place and the nearest names."""
+        file = find_recipe(path)
+        try:
+            content = yaml.safe_load(file.read_text())
+        except (OSError, UnicodeDecodeError) as error:
+            raise SightlineError(f"{file} cannot be read ({error}): expected a recipe in YAML.") from None
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = f", line {mark.line + 1}" if mark else ""
+            raise SightlineError(f"{file}{line} is not YAML ({getattr(error, 'problem', error)}): expected a recipe.") from None
+        return _filled(cls, content or {}, f"{file}: ")
+
+    def to_yaml(self) -> str:
+        return yaml.safe_dump(_plain(dataclasses.asdict(self)), sort_keys=False)
+
+
+def find_recipe(name: str | Path) -> Path:
+    """The file itself, or the shipped recipe of that name."""
+    path = Path(name)
+    if path.is_file():
+        return path
+    here = Path(__file__).resolve()
+    for folder in (here.parents[1] / "recipes", here.parents[3] / "recipes"):  # installed, or in a checkout
+        if (shipped := folder / f"{path}.yaml").is_file():
+            return shipped
+    raise SightlineError(f"{path} is neither a file nor a shipped recipe: expected a YAML file or a name like debug.")
+
+
+def _filled(cls: type[Any], content: Any, place: str) -> Any:
+    if not isinstance(content, dict):
+        raise SightlineError(f"{place.rstrip(': .')} holds {type(content).__name__}: expected settings, name: value.")
+    hints = typing.get_type_hints(cls)
+    unknown = sorted(set(content) - set(hints))
+    if unknown:
+        raise SightlineError(f"{place}{unknown[0]} is no setting: expected one of {', '.join(hints)}.")
+    values = {}
+    for name, value in content.items():
+        hint = hints[name]
+        if dataclasses.is_dataclass(hint):
+            values[name] = _filled(typing.cast("type[Any]", hint), value, f"{place}{name}.")
+        else:
+            values[name] = _converted(hint, value, f"{place}{name}")
+    try:
+        return cls(**values)
+    except SightlineError as error:
+        raise SightlineError(f"{place}{error}" if cls is Recipe else str(error)) from None
+
+
+def _converted(hint: Any, value: Any, place: str) -> Any:
+    """The value in the setting's type, or a sentence; YAML reads 2e-5 as text and 1 as an int."""
+    origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        if value is None and type(None) in options:
+            return None
+        return _converted(next(option for option in options if option is not type(None)), value, place)
+    if origin is Literal:
+        if value in options:
+            return value
+        raise SightlineError(f"{place} is {value!r}: expected one of {', '.join(map(str, options))}.")
+    if origin is tuple and isinstance(value, list):
+        return tuple(_converted(options[0], item, place) for item in value)
+    if hint is float and not isinstance(value, bool):
+        return number(place, value)
+    if (origin or hint) is dict and isinstance(value, dict):
+        return value
+    if isinstance(value, hint if isinstance(hint, type) else ()) and (hint is bool or not isinstance(value, bool)):
+        return value
+    raise SightlineError(f"{place} is {value!r}: expected {getattr(hint, '__name__', hint)}.")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value

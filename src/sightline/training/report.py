@@ -1,0 +1,168 @@
+"""What a run says: the table at its start, a progress bar, scalars and videos to a tracker, lines to a log file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+from torch import Tensor
+
+from sightline import __version__
+from sightline.errors import SightlineError
+from sightline.training.memory import GIB
+from sightline.training.recipe import Recipe
+
+
+class Report:
+    """Speaks for the main process only. Use it as a context: it closes the trackers and the bar however a run ends."""
+
+    def __init__(self, run: Path, recipe: Recipe, accelerator: Accelerator) -> None:
+        self.run, self.recipe, self.accelerator = run, recipe, accelerator
+        self.speaks = accelerator.is_main_process
+        self.console = Console(stderr=True, quiet=not self.speaks, highlight=False)
+        self._tracker: Any = None
+        self._bar: Progress | None = None
+
+    def __enter__(self) -> Report:
+        if self.speaks:
+            self.run.mkdir(parents=True, exist_ok=True)
+            self._log = (self.run / "log.jsonl").open("a")
+            self._line(event="start", version=__version__, revision=git_revision(), seconds=time.time())
+            self._tracker = make_tracker(self.recipe, self.run)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        if self.speaks:
+            self._log.close()
+            if self._tracker is not None:
+                self._tracker.close()
+
+    def say(self, line: str) -> None:
+        self.console.print(line)
+
+    def say_trainable(self, rows: list[tuple[str, int, int]]) -> None:
+        table = Table("part", "trained", "all")
+        for part, trained, total in [*rows, ("total", sum(r[1] for r in rows), sum(r[2] for r in rows))]:
+            table.add_row(part, f"{trained:,}", f"{total:,}")
+        self.console.print(table)
+
+    def steps(self, done: int, total: int) -> Iterator[int]:
+        """The steps to do, with a bar."""
+        columns = (
+            TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
+            TextColumn("{task.fields[figures]}"),
+        )  # fmt: skip
+        self._bar = Progress(*columns, console=self.console, disable=not self.speaks)
+        self._bar.start()
+        self._task = self._bar.add_task("training", total=total, completed=done, figures="")
+        for step in range(done, total):
+            yield step
+            self._bar.advance(self._task)
+
+    def log_step(self, step: int, loss: Tensor, norm: Tensor, rate: float, seconds: float) -> None:
+        if not self.speaks:
+            return
+        norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        clips = self.recipe.optimiser.batch / seconds
+        figures = {"loss": loss.item(), "gradient_norm": norm.item(), "rate": rate, "clips_per_second": clips}
+        words = f"loss {figures['loss']:.4f}  {clips:.3g} clips/s"
+        if torch.cuda.is_available():
+            figures["memory_gib"] = torch.cuda.max_memory_allocated() / GIB
+            words += f"  {figures['memory_gib']:.1f} GiB"
+        if self._bar is not None:
+            self._bar.update(self._task, figures=words)
+        self._line(step=step, **figures)
+        self.scalars(figures, step, "train")
+
+    def scalars(self, figures: dict[str, float], step: int, group: str) -> None:
+        """Numbers under `group` to the tracker."""
+        if self._tracker is not None:
+            for name, value in figures.items():
+                self._tracker.scalar(f"{group}/{name}", value, step)
+
+    def log_validation(self, figures: dict[str, float], step: int) -> None:
+        if not self.speaks:
+            return
+        self._line(validation=step, **figures)
+        self.scalars(figures, step, "validation")
+        shown = ", ".join(f"{name} {value:.4f}" for name, value in figures.items() if name.startswith("loss"))
+        self.console.print(f"step {step}: {shown}")
+
+    def video(self, name: str, frames: Any, step: int) -> None:  # frames [T, H, W, 3] uint8
+        if self._tracker is not None:
+            self._tracker.video(name, frames, step)
+
+    def _line(self, **content: Any) -> None:
+        self._log.write(json.dumps(content) + "\n")
+        self._log.flush()
+
+
+class _Tensorboard:
+    def __init__(self, folder: Path) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self.writer = SummaryWriter(str(folder))
+
+    def scalar(self, name: str, value: float, step: int) -> None:
+        self.writer.add_scalar(name, value, step)
+
+    def video(self, name: str, frames: Any, step: int) -> None:
+        # As a strip of pictures: tensorboard's own videos need a package that is no longer kept up.
+        strip = torch.from_numpy(frames[:: max(len(frames) // 6, 1)]).permute(1, 0, 2, 3).flatten(1, 2)
+        self.writer.add_image(name, strip, step, dataformats="HWC")
+
+    def close(self) -> None:
+        self.writer.close()
+
+
+class _Wandb:
+    def __init__(self, recipe: Recipe, folder: Path) -> None:
+        import wandb
+
+        self.wandb = wandb
+        self.run = wandb.init(project="sightline", dir=str(folder), name=folder.name, config={"recipe": recipe.to_yaml()})
+
+    def scalar(self, name: str, value: float, step: int) -> None:
+        self.run.log({name: value, "step": step})
+
+    def video(self, name: str, frames: Any, step: int) -> None:
+        self.run.log({name: self.wandb.Video(frames.transpose(0, 3, 1, 2), fps=16), "step": step})
+
+    def close(self) -> None:
+        self.run.finish()
+
+
+def make_tracker(recipe: Recipe, run: Path) -> _Tensorboard | _Wandb | None:
+    if recipe.log == "none":
+        return None
+    try:
+        return _Tensorboard(run / "tensorboard") if recipe.log == "tensorboard" else _Wandb(recipe, run)
+    except ImportError:
+        raise SightlineError(f"log is {recipe.log!r}, which is not installed: pip install {recipe.log}, or log: none.") from None
+
+
+def git_revision() -> str | None:
+    """The revision of the checkout this runs from, where it is one."""
+    try:
+        found = subprocess.run(
+            ["git", "describe", "--always", "--dirty"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=5,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() or None

@@ -1,0 +1,72 @@
+"""What a run is made of: the pipeline it starts from, the model it trains, and how processes share it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+from sightline.backbones.adapter import load_camera
+from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.encodings import encoding_from_config
+from sightline.errors import SightlineError
+from sightline.generation.pipelines import load_pipeline
+from sightline.lab.tiny import tiny_pipeline
+from sightline.training.recipe import Model, Parallel
+
+# No input is rounded on the way into a sharded module: timesteps, rays and RoPE tables must stay float32.
+_FLOAT32 = MixedPrecisionPolicy(cast_forward_inputs=False)
+
+
+def load_base(settings: Model) -> Any:
+    """The pipeline a run starts from, in float32: its transformer is trained, its other parts encode and decode."""
+    kind, colon, name = settings.base.partition(":")
+    if kind == "tiny" and colon:
+        pipe = tiny_pipeline(name)  # type: ignore[arg-type]  # refuses unknown kinds itself
+    else:
+        pipe = load_pipeline(settings.base, dtype=torch.float32, device="cpu")
+    if getattr(pipe, settings.component, None) is None:
+        raise SightlineError(f"model.component is {settings.component!r}: {settings.base} has no such part.")
+    return pipe
+
+
+def build_model(pipe: Any, settings: Model) -> nn.Module:
+    """The transformer to train, taken out of the pipeline, with its camera where the recipe asks for one."""
+    model = getattr(pipe, settings.component)
+    if settings.camera is not None:
+        model = load_camera(model, settings.camera, settings.component, copy=False)
+    elif settings.encoding is not None and not isinstance(model, CameraWanTransformer3DModel):
+        encoding = encoding_from_config(settings.encoding)
+        model = CameraWanTransformer3DModel.from_transformer(model, encoding, copy=False)
+    if settings.gradient_checkpointing:
+        model.enable_gradient_checkpointing()
+    if settings.compile:
+        model.compile_repeated_blocks(fullgraph=True)
+    return model.train()
+
+
+def share(model: nn.Module, parallel: Parallel, processes: int, device: torch.device) -> nn.Module:
+    """The model as this process runs it: alone, as one of several copies, or sharded in place."""
+    model.to(device)
+    if processes == 1:
+        return model
+    if parallel == "ddp":
+        return DistributedDataParallel(model, device_ids=[device.index] if device.type == "cuda" else None)
+    blocks: Any = model.blocks
+    for block in blocks:
+        if hasattr(block.attn1, "camera"):
+            fully_shard(block.attn1.camera, mp_policy=_FLOAT32)
+        fully_shard(block, mp_policy=_FLOAT32)
+    fully_shard(model, mp_policy=_FLOAT32)
+    return model
+
+
+def set_sync(model: Any, last: bool) -> None:
+    """Gradients of accumulated micro-batches are exchanged once, with the last."""
+    if isinstance(model, DistributedDataParallel):
+        model.require_backward_grad_sync = last
+    elif hasattr(model, "set_requires_gradient_sync"):
+        model.set_requires_gradient_sync(last)

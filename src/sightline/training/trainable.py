@@ -1,0 +1,58 @@
+"""Which parameters a run trains, by name."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from torch import nn
+
+from sightline.errors import SightlineError
+from sightline.training.recipe import Model
+
+# Parameter names of a Wan transformer. The modulation of a block is its scale_shift_table; norm1 and norm3 have no weights.
+_SETS: dict[str, str] = {
+    "paper": r"\.attn1\.|\.ffn\.|scale_shift_table",
+    "encoding": r"\.attn1\.camera\.",
+    "self_attention": r"\.attn1\.",
+    "all": r"",
+    "lora": r"\.attn1\.camera\.|lora_",
+}
+_LORA_LAYERS = r"blocks\.\d+\.(attn1\.to_(q|k|v|out\.0)|ffn\.net\.(0\.proj|2))"
+
+
+def choose_trainable(model: nn.Module, settings: Model) -> dict[str, nn.Parameter]:
+    """Freeze everything but the named set and return that set. For "lora", adapters are added first."""
+    if settings.train == "lora":
+        try:
+            from peft import LoraConfig
+        except ImportError:
+            raise SightlineError("model.train is 'lora' but peft is not installed: pip install 'sightline[train]'.") from None
+        adapter: Any = model
+        adapter.add_adapter(LoraConfig(r=settings.lora_rank, lora_alpha=settings.lora_rank, target_modules=_LORA_LAYERS))
+    pattern = re.compile(_SETS[settings.train])
+    chosen = {}
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(bool(pattern.search(name)))
+        if parameter.requires_grad:
+            chosen[name] = parameter
+    return chosen
+
+
+def summary(model: nn.Module) -> list[tuple[str, int, int]]:
+    """(part, trained, all) counts, for the table at the start of a run."""
+    parts = {
+        "camera encoding": r"\.camera\.",
+        "LoRA": r"lora_",
+        "self-attention": r"\.attn1\.",
+        "text cross-attention": r"\.attn2\.|\.norm2\.",
+        "feed-forward": r"\.ffn\.",
+        "modulation": r"scale_shift_table",
+        "embeddings and output": r"",
+    }
+    counts = {part: [0, 0] for part in parts}
+    for name, parameter in model.named_parameters():
+        part = next(part for part, pattern in parts.items() if re.search(pattern, name))
+        counts[part][0] += parameter.numel() if parameter.requires_grad else 0
+        counts[part][1] += parameter.numel()
+    return [(part, trained, total) for part, (trained, total) in counts.items() if total]

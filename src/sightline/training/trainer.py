@@ -1,0 +1,181 @@
+"""The trainer: one loop for pretraining and retrofits, one process or many."""
+
+from __future__ import annotations
+
+import math
+import time
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+from sightline.errors import SightlineError
+from sightline.files import write_whole
+from sightline.training import checkpoint, memory, validation
+from sightline.training.feeds import make_feed
+from sightline.training.objective import draw, flow_matching_loss
+from sightline.training.recipe import Optimiser, Recipe
+from sightline.training.report import Report
+from sightline.training.setup import build_model, load_base, set_sync, share
+from sightline.training.trainable import choose_trainable, summary
+
+
+def train(recipe: Recipe, resume: str | None = None) -> Path:
+    """Run a recipe to its last step and return the run's folder.
+
+    resume: "latest" or a checkpoint's path. With "latest", a folder without checkpoints starts from the beginning.
+    """
+    run = Path(recipe.output)
+    if resume is None and checkpoint.list_checkpoints(run / "checkpoints"):
+        raise SightlineError(f"{run} holds checkpoints of an earlier run: expected --resume latest, or another output.")
+    accelerator = Accelerator(cpu=not torch.cuda.is_available())
+    device, rank, processes = accelerator.device, accelerator.process_index, accelerator.num_processes
+    micro_batches = shares_of_a_step(recipe.optimiser, rank, processes)
+    torch.manual_seed(recipe.seed)  # the encoding's start, the same in every process
+
+    pipe = load_base(recipe.model)
+    base = checkpoint.fingerprint(getattr(pipe, recipe.model.component))
+    bare = build_model(pipe, recipe.model)
+    trainable = choose_trainable(bare, recipe.model)
+    if not trainable:
+        raise SightlineError(f"model.train is {recipe.model.train!r}: this model has no such parameters to train.")
+    config: Any = bare.config
+    feed = make_feed(recipe.data, pipe, recipe.seed, patch=tuple(config.patch_size), with_camera=hasattr(bare, "camera_layers"))
+
+    with Report(run, recipe, accelerator) as report:
+        report.say_trainable(summary(bare))
+        tokens = math.prod(
+            size // patch for size, patch in zip(feed.held_out[0].latents.shape[1:], config.patch_size, strict=True)
+        )
+        report.say(memory.require_fit(memory.estimate(bare, recipe, tokens, processes), recipe, device))
+        model = share(bare, recipe.parallel, processes, device)
+        trainable = {name: p for name, p in bare.named_parameters() if p.requires_grad}  # sharding replaces parameters
+        optimiser = make_optimiser(trainable, recipe.optimiser)
+        average = {n: p.detach().clone() for n, p in trainable.items()} if recipe.optimiser.ema is not None else None
+        done = 0
+        if resume is not None and (found := checkpoint.find_checkpoint(run, resume)) is not None:
+            done = checkpoint.load_checkpoint(found, base, trainable, optimiser, average)
+            report.say(f"resumed from {found}")
+        write = accelerator.is_main_process
+        if write:
+            write_whole(run / "recipe.yaml", recipe.to_yaml())
+
+        batches = feed.micro_batches(
+            done * recipe.optimiser.batch, recipe.optimiser.batch, micro_batches, recipe.data.workers, device
+        )
+        for step in report.steps(done, recipe.optimiser.steps):
+            started = time.perf_counter()
+            loss = torch.zeros((), device=device)
+            for micro in range(len(micro_batches)):
+                batch = next(batches)
+                set_sync(model, last=micro == len(micro_batches) - 1)
+                with autocast(recipe, device):
+                    losses = flow_matching_loss(model, batch, draw(batch, recipe.objective, recipe.seed))
+                # Gradients are averaged over processes, so each process's share is divided by its own clips alone.
+                part = losses.sum() * processes / recipe.optimiser.batch
+                part.backward()
+                loss += part.detach() / processes
+            loss = accelerator.reduce(loss, "sum")
+            if not bool(loss.isfinite()):
+                raise SightlineError(
+                    f"the loss is {loss.item()} at step {step}: stopped before it spoils anything; the last checkpoint is "
+                    f"intact. Try a lower optimiser.rate, a warm-up, or precision: fp32."
+                )
+            norm = nn.utils.clip_grad_norm_(trainable.values(), recipe.optimiser.clip)
+            rate = set_rate(optimiser, recipe.optimiser, step)
+            optimiser.step()
+            optimiser.zero_grad(set_to_none=True)
+            if average is not None:
+                update_average(average, trainable, recipe.optimiser.ema or 0.0, step)
+            report.log_step(step, loss, norm, rate, time.perf_counter() - started)
+
+            finished = step + 1
+            last = finished == recipe.optimiser.steps
+            if finished % recipe.checkpoint_every == 0 or last:
+                state = checkpoint.State(finished, base)
+                checkpoint.save_checkpoint(
+                    run / "checkpoints", state, trainable, optimiser, average, keep=recipe.keep, writes=write
+                )
+            if finished % recipe.validation.every == 0 or last:
+                with averaged(trainable, average):
+                    validation.validate(model, bare, pipe, feed, recipe, report, finished, device)
+    accelerator.wait_for_everyone()
+    return run
+
+
+def shares_of_a_step(settings: Optimiser, rank: int, processes: int) -> list[slice]:
+    """The slices of a step's clips that are this process's micro-batches, in order."""
+    per_round = settings.micro_batch * processes
+    if settings.batch % per_round:
+        raise SightlineError(
+            f"optimiser.batch is {settings.batch}: expected a multiple of micro_batch x processes = "
+            f"{settings.micro_batch} x {processes}."
+        )
+    starts = range(rank * settings.micro_batch, settings.batch, per_round)
+    return [slice(start, start + settings.micro_batch) for start in starts]
+
+
+def make_optimiser(trainable: dict[str, nn.Parameter], settings: Optimiser) -> torch.optim.AdamW:
+    """AdamW with the camera's own parameters in a group of their own rate."""
+    groups = [
+        {"params": [p for name, p in trainable.items() if ".camera." not in name], "multiple": 1.0},
+        {"params": [p for name, p in trainable.items() if ".camera." in name], "multiple": settings.new_rate},
+    ]
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]],
+        lr=settings.rate,
+        betas=(settings.beta_1, settings.beta_2),
+        eps=settings.epsilon,
+        weight_decay=settings.decay,
+    )
+
+
+def set_rate(optimiser: torch.optim.Optimizer, settings: Optimiser, step: int) -> float:
+    """Warm-up, then a cosine down to `final` of the rate at the last step; a function of the step alone."""
+    if step < settings.warmup:
+        share = (step + 1) / settings.warmup
+    else:
+        progress = (step - settings.warmup) / max(settings.steps - settings.warmup, 1)
+        share = settings.final + (1 - settings.final) * 0.5 * (1 + math.cos(math.pi * progress))
+    for group in optimiser.param_groups:
+        group["lr"] = settings.rate * share * group["multiple"]
+    return settings.rate * share
+
+
+@torch.no_grad()
+def update_average(average: dict[str, Tensor], trainable: dict[str, nn.Parameter], decay: float, step: int) -> None:
+    """An exponential moving average that forgets its start: early on the decay is (1 + step) / (10 + step)."""
+    weight = 1 - min(decay, (1 + step) / (10 + step))
+    torch._foreach_lerp_(list(average.values()), [trainable[name] for name in average], weight)
+
+
+class averaged:
+    """The model with its averaged weights, for the time of a with block."""
+
+    def __init__(self, trainable: dict[str, nn.Parameter], average: dict[str, Tensor] | None) -> None:
+        self.trainable, self.average = trainable, average or {}
+
+    def __enter__(self) -> None:
+        self._swap()
+
+    def __exit__(self, *_: object) -> None:
+        self._swap()
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        for name, tensor in self.average.items():
+            trained = self.trainable[name].detach().clone()
+            self.trainable[name].copy_(tensor)
+            tensor.copy_(trained)
+
+
+def autocast(recipe: Recipe, device: torch.device) -> AbstractContextManager[Any]:
+    return torch.autocast(device.type, torch.bfloat16) if recipe.precision == "bf16" else nullcontext()
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    return model.module if isinstance(model, DistributedDataParallel) else model

@@ -1,0 +1,142 @@
+"""Validation: the loss on held-out clips, with their own camera and with others'; generated videos beside the true ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from sightline.cameras.tokens import CameraTokens
+from sightline.encodings.scope import ScopeLayer
+from sightline.generation.video import save_video
+from sightline.training.feeds import Feed
+from sightline.training.objective import Batch, Draw, draw, flow_matching_loss, sigma_of
+from sightline.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from sightline.training.report import Report
+
+_LEVELS = 4  # noise levels at which each held-out clip is scored
+
+
+@torch.no_grad()
+def validate(
+    model: nn.Module,  # as this process runs it
+    bare: nn.Module,  # the same without a wrapper
+    pipe: Any,
+    feed: Feed,
+    recipe: Recipe,
+    report: Report,
+    step: int,
+    device: torch.device,
+) -> dict[str, float]:
+    """Every process scores the same clips, since a sharded model needs them all; the main one writes."""
+    bare.eval()
+    try:
+        figures = held_out_losses(model, feed, recipe, device)
+        figures |= camera_figures(bare)
+        report.log_validation(figures, step)
+        for index in range(min(recipe.validation.videos, len(feed.held_out))):
+            true, generated = generate_beside(bare, pipe, feed, recipe, index, device)
+            if report.speaks:
+                both = np.concatenate([true, generated], axis=2)
+                save_video(both, Path(recipe.output) / "samples" / f"step-{step:08d}-{index}.mp4")
+                report.video(f"true beside generated {index}", both, step)
+        return figures
+    finally:
+        bare.train()
+
+
+@torch.no_grad()
+def held_out_losses(model: nn.Module, feed: Feed, recipe: Recipe, device: torch.device) -> dict[str, float]:
+    """Mean loss over held-out clips at fixed noise: with the clip's camera, without any, and with the next clip's."""
+    count = min(recipe.validation.clips, len(feed.held_out))
+    totals: dict[str, list[Tensor]] = {"loss": []}
+    for index in range(count):
+        batch = feed.validation([index], device)
+        variants: dict[str, CameraTokens | None] = {"loss": batch.camera}
+        if batch.camera is not None:
+            variants["loss_without_camera"] = CameraTokens.absent(batch.camera.grid).to(device)
+            variants["loss_with_another_camera"] = feed.validation([(index + 1) % count], device).camera
+        for level in range(_LEVELS):
+            drawn = fixed_draw(batch, recipe, (level + 0.5) / _LEVELS)
+            for name, camera in variants.items():
+                # Scored in float32: differences between cameras are small beside bf16's rounding.
+                losses = flow_matching_loss(model, dataclasses.replace(batch, camera=camera), drawn)
+                totals.setdefault(name, []).append(losses.mean())
+    return {name: torch.stack(values).mean().item() for name, values in totals.items()}
+
+
+def fixed_draw(batch: Batch, recipe: Recipe, level: float) -> Draw:
+    """The clip's own noise at a given level of the recipe's distribution; nothing dropped, nothing augmented."""
+    drawn = draw(batch, recipe.objective, recipe.seed)
+    nothing = torch.zeros_like(drawn.text_dropped)
+    return dataclasses.replace(
+        drawn,
+        sigma=sigma_of(torch.full_like(drawn.sigma, level), recipe.objective),
+        first_frame_given=torch.full_like(nothing, recipe.objective.image_to_video > 0),
+        text_dropped=nothing,
+        camera_dropped=nothing,
+        log_scale=torch.zeros_like(drawn.log_scale),
+    )
+
+
+def camera_figures(bare: nn.Module) -> dict[str, float]:
+    """Per layer: both alphas, and the mean gate at |m| = 0.1, 1 and 10."""
+    figures = {}
+    for number, layer in enumerate(getattr(bare, "camera_layers", [])):
+        if not isinstance(layer, ScopeLayer):
+            continue
+        whole = {n: p.full_tensor() if hasattr(p, "full_tensor") else p for n, p in layer.named_parameters()}
+        figures[f"alpha_q/{number}"] = whole["alpha_q"].item()
+        figures[f"alpha_k/{number}"] = whole["alpha_k"].item()
+        magnitudes = torch.tensor([[0.1], [1.0], [10.0]], device=whole["alpha_q"].device).log()
+        hidden = torch.nn.functional.gelu(magnitudes @ whole["gate_in"].T + whole["gate_in_bias"])
+        gates = (hidden @ whole["gate_out"].T + whole["gate_out_bias"]).sigmoid().mean(dim=1)
+        for size, gate in zip(("0.1", "1", "10"), gates.tolist(), strict=True):
+            figures[f"gate_at_{size}/{number}"] = gate
+    return figures
+
+
+def generate_beside(
+    bare: nn.Module, pipe: Any, feed: Feed, recipe: Recipe, index: int, device: torch.device
+) -> tuple[np.ndarray, np.ndarray]:  # 2 x [T, H, W, 3] uint8
+    """A held-out clip as the VAE decodes it, and what the model makes of its first frame, words and camera."""
+    batch = feed.validation([index], device)
+    true = decode(pipe, batch.latents)
+    pipe.register_modules(**{recipe.model.component: bare})
+    for part in (pipe.vae, pipe.text_encoder):
+        part.to(device)
+    call: dict[str, Any] = {
+        "prompt_embeds": batch.text,
+        "negative_prompt_embeds": batch.empty_text[None],
+        "height": true.shape[1],
+        "width": true.shape[2],
+        "num_frames": true.shape[0],
+        "num_inference_steps": recipe.validation.sampling_steps,
+        "guidance_scale": recipe.validation.guidance,
+        "generator": torch.Generator().manual_seed(recipe.seed),
+        "output_type": "np",
+    }
+    if batch.camera is not None:
+        call["attention_kwargs"] = {"camera": batch.camera}
+    if "image" in pipe.__call__.__code__.co_varnames:
+        call["image"] = torch.from_numpy(true[:1]).permute(0, 3, 1, 2).float() / 255
+    pipe.set_progress_bar_config(disable=True)
+    frames = pipe(**call).frames[0]
+    return true, np.rint(frames.clip(0, 1) * 255).astype(np.uint8)
+
+
+def decode(pipe: Any, latents: Tensor) -> np.ndarray:  # [1, C, t, h, w] -> [T, H, W, 3] uint8
+    """Normalised latents back to pictures, as the pipelines do."""
+    vae = pipe.vae.to(latents.device)
+    shape = (1, vae.config.z_dim, 1, 1, 1)
+    mean, std = (
+        torch.tensor(values).view(shape).to(latents) for values in (vae.config.latents_mean, vae.config.latents_std)
+    )
+    video = vae.decode((latents * std + mean).to(vae.dtype), return_dict=False)[0][0].float()  # [3, T, H, W]
+    return ((video.clamp(-1, 1) + 1) * 127.5).round().byte().permute(1, 2, 3, 0).cpu().numpy()
