@@ -11,23 +11,28 @@ from transformers import PreTrainedTokenizerFast, UMT5Config, UMT5EncoderModel
 
 from sightline.backbones.stock import AnyWanPipeline, WanImageToVideoPipeline, WanPipeline
 from sightline.errors import SightlineError
+from sightline.lab.pixels import PixelAutoencoder
 
-Kind = Literal["ti2v-5b", "i2v-a14b", "t2v-a14b"]
+Kind = Literal["ti2v-5b", "i2v-a14b", "t2v-a14b", "pixels"]
 
 _TEXT_DIM = 32
 
 # What differs between the three releases, apart from size: channels, VAE, experts and the pipeline's flags.
-_TRANSFORMER_CHANNELS = {"ti2v-5b": (48, 48), "i2v-a14b": (36, 16), "t2v-a14b": (16, 16)}
+# "pixels" is TI2V-5B over an autoencoder without weights, and a little wider, so that it can learn something on a CPU.
+_TRANSFORMER_CHANNELS = {"ti2v-5b": (48, 48), "i2v-a14b": (36, 16), "t2v-a14b": (16, 16), "pixels": (48, 48)}
+_TRANSFORMER_SIZE = {"num_attention_heads": 2, "attention_head_dim": 12, "ffn_dim": 32, "num_layers": 2, "freq_dim": 64}
+_PIXELS_SIZE = {"num_attention_heads": 4, "attention_head_dim": 24, "ffn_dim": 256, "num_layers": 4, "freq_dim": 64}
 _PIPELINE_FLAGS: dict[str, dict[str, Any]] = {
     "ti2v-5b": {"expand_timesteps": True},
+    "pixels": {"expand_timesteps": True},
     "i2v-a14b": {"boundary_ratio": 0.9},
     "t2v-a14b": {"boundary_ratio": 0.875},
 }
-_FLOW_SHIFT = {"ti2v-5b": 5.0, "i2v-a14b": 5.0, "t2v-a14b": 12.0}
+_FLOW_SHIFT = {"ti2v-5b": 5.0, "pixels": 5.0, "i2v-a14b": 5.0, "t2v-a14b": 12.0}
 
 
 def tiny_transformer(kind: Kind = "ti2v-5b", seed: int = 0) -> WanTransformer3DModel:
-    """A stock Wan transformer of this kind with 2 layers of 2 heads, random weights."""
+    """A stock Wan transformer of this kind with 2 layers of 2 heads (4 of 4 for pixels), random weights."""
     if kind not in _TRANSFORMER_CHANNELS:
         raise SightlineError(f"kind is {kind!r}: expected one of {sorted(_TRANSFORMER_CHANNELS)}.")
     in_channels, out_channels = _TRANSFORMER_CHANNELS[kind]
@@ -35,21 +40,19 @@ def tiny_transformer(kind: Kind = "ti2v-5b", seed: int = 0) -> WanTransformer3DM
         torch.manual_seed(seed)
         model = WanTransformer3DModel(
             patch_size=(1, 2, 2),
-            num_attention_heads=2,
-            attention_head_dim=12,
             in_channels=in_channels,
             out_channels=out_channels,
             text_dim=_TEXT_DIM,
-            freq_dim=64,
-            ffn_dim=32,
-            num_layers=2,
             rope_max_seq_len=64,
+            **(_PIXELS_SIZE if kind == "pixels" else _TRANSFORMER_SIZE),
         )
     return model.eval()
 
 
-def tiny_vae(kind: Kind = "ti2v-5b", seed: int = 0) -> AutoencoderKLWan:
-    """The matching video autoencoder: 4 x 16 x 16 for TI2V-5B, 4 x 8 x 8 for the A14B pair."""
+def tiny_vae(kind: Kind = "ti2v-5b", seed: int = 0) -> AutoencoderKLWan | PixelAutoencoder:
+    """The matching video autoencoder: 4 x 16 x 16 for TI2V-5B, 4 x 8 x 8 for the A14B pair, 4 x 4 x 4 for pixels."""
+    if kind == "pixels":
+        return PixelAutoencoder()
     config: dict[str, Any] = {
         "base_dim": 3,
         "z_dim": 16,
@@ -75,10 +78,10 @@ def tiny_vae(kind: Kind = "ti2v-5b", seed: int = 0) -> AutoencoderKLWan:
 
 
 def tiny_pipeline(kind: Kind = "ti2v-5b", seed: int = 0) -> AnyWanPipeline:
-    """A whole stock pipeline: image-to-video for ti2v-5b and i2v-a14b, text-to-video for t2v-a14b."""
+    """A whole stock pipeline: image-to-video, and text-to-video for t2v-a14b."""
     pipeline_class = WanPipeline if kind == "t2v-a14b" else WanImageToVideoPipeline
     experts = {"transformer": tiny_transformer(kind, seed)}
-    if kind != "ti2v-5b":
+    if kind.endswith("a14b"):
         experts["transformer_2"] = tiny_transformer(kind, seed + 1)
     scheduler = UniPCMultistepScheduler(
         prediction_type="flow_prediction",

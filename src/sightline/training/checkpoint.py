@@ -88,11 +88,15 @@ def load_checkpoint(
     """Fill parameters, optimiser and average, however they are sharded now; returns the steps done."""
     state = read_state(path)
     if state.base != base:
-        raise SightlineError(f"{path} was trained from another base model ({state.base[:12]}): this run's is {base[:12]}.")
+        raise SightlineError(
+            f"{path} was trained from another base model ({state.base[:12]}): this run's is {base[:12]}."
+        )
     weights, moments = _read(path / "weights.safetensors"), _read(path / "optimiser.safetensors")
     if set(weights) != set(trainable):
         odd = sorted(set(weights) ^ set(trainable))[0]
-        raise SightlineError(f"{path} trained other parameters (such as {odd}): expected the same model.train and encoding.")
+        raise SightlineError(
+            f"{path} trained other parameters (such as {odd}): expected the same model.train and encoding."
+        )
     with torch.no_grad():
         for name, parameter in trainable.items():
             _fill(parameter, weights[name], f"{path}: {name}")
@@ -123,7 +127,9 @@ def find_checkpoint(run: Path, which: str) -> Path | None:
         return found[-1] if found else None
     path = Path(which)
     if not (path / "state.json").is_file():
-        raise SightlineError(f"{path} is no checkpoint: expected 'latest' or a folder such as {run}/checkpoints/step-00001000.")
+        raise SightlineError(
+            f"{path} is no checkpoint: expected 'latest' or a folder such as {run}/checkpoints/step-00001000."
+        )
     return path
 
 
@@ -132,7 +138,9 @@ def read_state(path: Path) -> State:
         content = json.loads((path / "state.json").read_text())
         return State(int(content["step"]), str(content["base"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise SightlineError(f"{path / 'state.json'} cannot be read ({reason(error)}): expected a checkpoint.") from None
+        raise SightlineError(
+            f"{path / 'state.json'} cannot be read ({reason(error)}): expected a checkpoint."
+        ) from None
 
 
 def fingerprint(model: nn.Module) -> str:

@@ -33,7 +33,9 @@ def export(run: Path, output: Path, which: str = "latest", averaged: bool | None
     has_average = (found / "average.safetensors").is_file()
     if averaged and not has_average:
         raise SightlineError(f"{found} holds no moving average: expected a run with optimiser.ema.")
-    average = {name: torch.empty_like(p) for name, p in trainable.items()} if has_average and averaged is not False else None
+    average = (
+        {name: torch.empty_like(p) for name, p in trainable.items()} if has_average and averaged is not False else None
+    )
     checkpoint.load_checkpoint(found, base, trainable, None, average)
     if average is not None:
         with torch.no_grad():

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from sightline.cameras.tokens import CameraTokens
-from sightline.cameras.trajectory import Trajectory
-from sightline.data.cached import CachedClips
+from sightline.data.cached import CachedClip, CachedClips
 from sightline.data.clips import Clips
 from sightline.data.cut import Cut
 from sightline.data.encode import ClipEncoder, padded_text
@@ -28,19 +27,12 @@ from sightline.training.recipe import Data
 _TEMPORAL_STRIDE = 4  # raw frames per latent frame, in every Wan release
 
 
-class EncodedClip(Protocol):
-    """What a feed needs of a clip: CachedClip has it, and a clip that is encoded on the fly gets it."""
-
-    latents: Tensor  # [C, t, h, w]
-    text: Tensor  # [512, D]
-    condition: Tensor | None  # [C, t, h, w]
-    trajectory: Trajectory
-
-
 class EncodedClips(Protocol):
+    """Clips whose latents and text are ready: from a cache, or made on the spot."""
+
     def __len__(self) -> int: ...
 
-    def __getitem__(self, index: int) -> EncodedClip: ...
+    def __getitem__(self, index: int) -> CachedClip: ...
 
 
 class Feed:
@@ -84,7 +76,8 @@ class Feed:
     def _read(self, clips: EncodedClips, indices: Sequence[int], numbers: Sequence[int]) -> Batch:
         read = [clips[index] for index in indices]
         latents = torch.stack([clip.latents for clip in read])
-        grid = tuple(size // patch for size, patch in zip(latents.shape[2:], self.patch, strict=True))
+        (t, h, w), (patch_t, patch_h, patch_w) = latents.shape[2:], self.patch
+        grid = (t // patch_t, h // patch_h, w // patch_w)
         conditions = [clip.condition for clip in read if clip.condition is not None]
         return Batch(
             numbers=list(numbers),
@@ -102,12 +95,15 @@ def make_feed(data: Data, pipe: Any, seed: int, *, patch: tuple[int, int, int], 
     """The feed a recipe asks for: a cache, or sources whose clips the pipeline's own parts encode as they come."""
     encoder = ClipEncoder(pipe)
     empty_text = padded_text(encoder.text(""))
+    train: EncodedClips
+    held_out: EncodedClips
     if data.cache is not None:
         cached = CachedClips(data.cache)
         out = [is_held_out(entry["source"], entry["name"], data.held_out) for entry in cached.entries]
-        train = _Chosen(cached, [index for index, held in enumerate(out) if not held])
+        kept = [index for index, held in enumerate(out) if not held]
+        train = _Chosen(cached, kept)
         held_out = _Chosen(cached, [index for index, held in enumerate(out) if held])
-        groups = _grouped([cached.entries[index]["source"] for index in train.indices])
+        groups = _grouped([cached.entries[index]["source"] for index in kept])
     else:
         cut = Cut(frames=data.frames, width=data.width, height=data.height, near_depth=data.near_depth)
         sources = open_sources(data.sources)
@@ -124,7 +120,9 @@ def make_feed(data: Data, pipe: Any, seed: int, *, patch: tuple[int, int, int], 
     order: Order = Shuffled(len(train), seed)
     if data.weights:
         if len(data.weights) != len(groups):
-            raise SightlineError(f"data.weights has {len(data.weights)} entries: expected {len(groups)}, for {list(groups)}.")
+            raise SightlineError(
+                f"data.weights has {len(data.weights)} entries: expected {len(groups)}, for {list(groups)}."
+            )
         order = Mixed(groups, dict(zip(groups, data.weights, strict=True)), seed)
     return Feed(train, held_out, order, empty_text, patch, with_camera)
 
@@ -137,7 +135,7 @@ def with_first_frame_mask(condition: Tensor) -> Tensor:  # [C, t, h, w] -> [4 + 
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
-    moved = {
+    moved: dict[str, Any] = {
         field.name: value.to(device)
         for field in dataclasses.fields(batch)
         if isinstance(value := getattr(batch, field.name), Tensor | CameraTokens)
@@ -153,16 +151,8 @@ class _Chosen:
     def __len__(self) -> int:
         return len(self.indices)
 
-    def __getitem__(self, index: int) -> EncodedClip:
+    def __getitem__(self, index: int) -> CachedClip:
         return self.clips[self.indices[index]]
-
-
-@dataclass(frozen=True)
-class _Fresh:
-    latents: Tensor
-    text: Tensor
-    condition: Tensor | None
-    trajectory: Trajectory
 
 
 @dataclass(frozen=True)
@@ -173,10 +163,18 @@ class _OnTheFly:
     def __len__(self) -> int:
         return len(self.clips)
 
-    def __getitem__(self, index: int) -> EncodedClip:
+    def __getitem__(self, index: int) -> CachedClip:
         clip = self.clips[index]
         tensors = self.encoder.encode(clip)
-        return _Fresh(tensors["latents"], padded_text(tensors["text"]), tensors.get("condition"), clip.trajectory)
+        return CachedClip(
+            tensors["latents"],
+            padded_text(tensors["text"]),
+            tensors.get("condition"),
+            clip.trajectory,
+            clip.caption,
+            clip.source,
+            clip.name,
+        )
 
 
 def _grouped(names: Sequence[str]) -> dict[str, list[int]]:

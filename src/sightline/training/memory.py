@@ -73,6 +73,7 @@ def require_fit(found: Estimate, recipe: Recipe, device: torch.device) -> str:
             if recipe.model.train != "lora":
                 advice.append("model.train: lora")
             raise SightlineError(
-                f"the run needs about {found.total / GIB:.0f} GiB per device and {free / GIB:.0f} are free: try {', or '.join(advice)}."
+                f"the run needs about {found.total / GIB:.0f} GiB per device and {free / GIB:.0f} are free: "
+                f"try {', or '.join(advice)}."
             )
     return line

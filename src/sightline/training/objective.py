@@ -57,7 +57,9 @@ def draw(batch: Batch, objective: Objective, seed: int) -> Draw:
         first_frame_given=u[1] < objective.image_to_video,
         text_dropped=u[2] < objective.text_dropout,
         camera_dropped=u[3] < objective.camera_dropout,
-        log_scale=torch.where(u[4] < objective.log_scale_probability, low + (high - low) * u[5], torch.zeros_like(u[5])),
+        log_scale=torch.where(
+            u[4] < objective.log_scale_probability, low + (high - low) * u[5], torch.zeros_like(u[5])
+        ),
     )
 
 

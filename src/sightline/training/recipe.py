@@ -172,7 +172,9 @@ class Recipe:
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             line = f", line {mark.line + 1}" if mark else ""
-            raise SightlineError(f"{file}{line} is not YAML ({getattr(error, 'problem', error)}): expected a recipe.") from None
+            raise SightlineError(
+                f"{file}{line} is not YAML ({getattr(error, 'problem', error)}): expected a recipe."
+            ) from None
         return _filled(cls, content or {}, f"{file}: ")
 
     def to_yaml(self) -> str:

@@ -131,7 +131,9 @@ class _Wandb:
         import wandb
 
         self.wandb = wandb
-        self.run = wandb.init(project="sightline", dir=str(folder), name=folder.name, config={"recipe": recipe.to_yaml()})
+        self.run = wandb.init(
+            project="sightline", dir=str(folder), name=folder.name, config={"recipe": recipe.to_yaml()}
+        )
 
     def scalar(self, name: str, value: float, step: int) -> None:
         self.run.log({name: value, "step": step})
@@ -149,7 +151,9 @@ def make_tracker(recipe: Recipe, run: Path) -> _Tensorboard | _Wandb | None:
     try:
         return _Tensorboard(run / "tensorboard") if recipe.log == "tensorboard" else _Wandb(recipe, run)
     except ImportError:
-        raise SightlineError(f"log is {recipe.log!r}, which is not installed: pip install {recipe.log}, or log: none.") from None
+        raise SightlineError(
+            f"log is {recipe.log!r}, which is not installed: pip install {recipe.log}, or log: none."
+        ) from None
 
 
 def git_revision() -> str | None:

@@ -27,9 +27,13 @@ def choose_trainable(model: nn.Module, settings: Model) -> dict[str, nn.Paramete
         try:
             from peft import LoraConfig
         except ImportError:
-            raise SightlineError("model.train is 'lora' but peft is not installed: pip install 'sightline[train]'.") from None
+            raise SightlineError(
+                "model.train is 'lora' but peft is not installed: pip install 'sightline[train]'."
+            ) from None
         adapter: Any = model
-        adapter.add_adapter(LoraConfig(r=settings.lora_rank, lora_alpha=settings.lora_rank, target_modules=_LORA_LAYERS))
+        adapter.add_adapter(
+            LoraConfig(r=settings.lora_rank, lora_alpha=settings.lora_rank, target_modules=_LORA_LAYERS)
+        )
     pattern = re.compile(_SETS[settings.train])
     chosen = {}
     for name, parameter in model.named_parameters():

@@ -44,7 +44,9 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
     if not trainable:
         raise SightlineError(f"model.train is {recipe.model.train!r}: this model has no such parameters to train.")
     config: Any = bare.config
-    feed = make_feed(recipe.data, pipe, recipe.seed, patch=tuple(config.patch_size), with_camera=hasattr(bare, "camera_layers"))
+    feed = make_feed(
+        recipe.data, pipe, recipe.seed, patch=tuple(config.patch_size), with_camera=hasattr(bare, "camera_layers")
+    )
 
     with Report(run, recipe, accelerator) as report:
         report.say_trainable(summary(bare))
