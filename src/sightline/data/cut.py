@@ -57,7 +57,9 @@ class Cut:
         """The shot's frames that make up the window."""
         return range(start, start + self.span, self.stride)
 
-    def trajectory(self, shot: Trajectory, start: int, eta: float, picture: tuple[int, int] | None = None) -> Trajectory:
+    def trajectory(
+        self, shot: Trajectory, start: int, eta: float, picture: tuple[int, int] | None = None
+    ) -> Trajectory:
         """The window's cameras in training units, for pictures of this cut's size.
 
         eta: the source's factor on positions. picture: (width, height) of the pictures as stored, which may be smaller

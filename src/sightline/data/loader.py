@@ -39,13 +39,18 @@ class ClipLoader(Generic[Item], Iterable[list[Item]]):
     ) -> None:
         """options: passed on to torch's DataLoader, such as pin_memory or prefetch_factor."""
         self.clips, self.order, self.batch_size = clips, order, whole_number("batch_size", batch_size)
-        self.workers, self.rank, self.processes, self.options = workers, rank, whole_number("processes", processes), options
+        self.workers, self.rank, self.processes, self.options = (
+            workers,
+            rank,
+            whole_number("processes", processes),
+            options,
+        )
         if not 0 <= rank < processes:
             raise SightlineError(f"rank is {rank}: expected one of {processes} processes, from 0.")
         self.position = 0  # clips handed out, by all processes together
 
     def __iter__(self) -> Iterator[list[Item]]:
-        loader = DataLoader(
+        loader: DataLoader[list[Item]] = DataLoader(
             self.clips,  # type: ignore[arg-type]  # torch asks for its own class, and uses only indexing
             batch_size=self.batch_size,
             sampler=_Share(self),

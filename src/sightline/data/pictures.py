@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -40,7 +40,7 @@ class PictureFiles:
     files: Sequence[Path]
 
     def read(self, indices: Sequence[int], width: int, height: int) -> FittedFrames:
-        return _fitted((self._opened(self.files[index]) for index in indices), width, height, self.files[0].parent)
+        return fitted((self._opened(self.files[index]) for index in indices), width, height, self.files[0].parent)
 
     @staticmethod
     def _opened(file: Path) -> Image.Image:
@@ -67,7 +67,7 @@ class VideoFile:
             with av.open(str(self.file)) as container:
                 self._check_count(container)
             with av.open(str(self.file)) as container:
-                return _fitted(self._decoded(container, indices), width, height, self.file)
+                return fitted(self._decoded(container, indices), width, height, self.file)
         except SightlineError:
             raise
         except (OSError, ValueError, IndexError) as error:  # PyAV's errors are OSErrors and ValueErrors
@@ -92,7 +92,7 @@ class VideoFile:
         raise SightlineError(f"{self.file}: ends before frame {last}, expected {self.expected_frames} frames.")
 
 
-def _fitted(pictures: Iterator[Image.Image], width: int, height: int, place: Path) -> FittedFrames:
+def fitted(pictures: Iterable[Image.Image], width: int, height: int, place: str | Path) -> FittedFrames:
     """Lanczos with antialiasing, on a crop of fractional pixels: as load_image does to a first frame."""
     frames, sizes = [], set()
     for picture in pictures:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Sequence
+from typing import Any
 
 from sightline.data.sources._source import Source
 from sightline.data.sources.dl3dv import DL3DV
@@ -13,7 +14,17 @@ from sightline.data.sources.re10k import RealEstate10K
 from sightline.data.sources.worlds import Worlds
 from sightline.errors import SightlineError
 
-__all__ = ["DL3DV", "SOURCES", "OmniWorld", "PanShot", "RealEstate10K", "Source", "Worlds", "open_source", "open_sources"]
+__all__ = [
+    "DL3DV",
+    "SOURCES",
+    "OmniWorld",
+    "PanShot",
+    "RealEstate10K",
+    "Source",
+    "Worlds",
+    "open_source",
+    "open_sources",
+]
 
 SOURCES: dict[str, type[Source]] = {one.kind: one for one in (RealEstate10K, DL3DV, PanShot, OmniWorld, Worlds)}
 
@@ -29,7 +40,7 @@ def open_source(text: str) -> Source:
         for name, one in inspect.signature(SOURCES[kind]).parameters.items()
         if one.kind is one.KEYWORD_ONLY
     }
-    options = {}
+    options: dict[str, Any] = {}
     for assignment in filter(None, query.split("&")):
         name, _, value = assignment.partition("=")
         if name not in accepted:

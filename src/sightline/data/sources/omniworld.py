@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from sightline.cameras import formats
@@ -61,8 +62,9 @@ class OmniWorld(FolderSource):
 
     def pictures(self, shot: str) -> Pictures:
         folder, _ = self._parts(shot)
-        candidates = [folder / self._color, Path(*("videos" if part == "annotations" else part for part in folder.parts))]
-        color = candidates[0] if candidates[0].is_dir() else candidates[1] / self._color
+        color = folder / self._color
+        if not color.is_dir():
+            color = Path(*("videos" if part == "annotations" else part for part in color.parts))
         return PictureFiles(picture_files(color, [f"{frame:06d}" for frame in self._frame_numbers(shot)]))
 
     def caption(self, shot: str, indices: Sequence[int]) -> str | None:
@@ -95,7 +97,7 @@ class OmniWorld(FolderSource):
             raise file.error(f"found {shown(splits)} as splits, expected one for {camera.name}.")
         frames = file.frames(splits[index], f"split {index}")
         numbers = [file.whole(frame, f"a frame of split {index}", least=0, most=10**9) for frame in frames]
-        if any(after <= before for before, after in zip(numbers, numbers[1:], strict=False)):
+        if any(after <= before for before, after in pairwise(numbers)):
             raise file.error(f"found frame numbers of split {index} out of order, expected them to ascend.")
         return numbers
 

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from PIL import Image, ImageOps
+from PIL import Image
 
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import whole_number
 from sightline.data.cut import Cut
-from sightline.data.pictures import FittedFrames, Pictures
+from sightline.data.pictures import FittedFrames, Pictures, fitted
 from sightline.data.sources._source import Source
 
 _ETA = {"openworld": 20.0}
@@ -74,3 +74,16 @@ class Worlds(Source):
         from sightline import worlds
 
         return worlds.sample_clip(self.style, int(shot), self.frames or 81, self.width or 832, self.height or 480)
+
+
+@dataclass(frozen=True)
+class _Filmed:
+    """All frames of a shot are filmed, since things in a world move with the time of a frame."""
+
+    sampled: Any
+
+    def read(self, indices: Sequence[int], width: int, height: int) -> FittedFrames:
+        from sightline import worlds
+
+        frames, _ = worlds.film(self.sampled.scene, self.sampled.trajectory)  # [T, H, W, 3] uint8
+        return fitted((Image.fromarray(frames[index].numpy()) for index in indices), width, height, "a world")
