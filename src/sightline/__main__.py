@@ -1,7 +1,10 @@
-"""`python -m sightline`, for launchers that start modules."""
+"""`python -m sightline`, and `accelerate launch -m sightline`."""
+
+from __future__ import annotations
 
 import sys
 
 from sightline.cli import main
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -124,6 +124,16 @@ def compare(a: Trajectory, b: Trajectory) -> PathComparison:
     )
 
 
+def moment_magnitudes(trajectory: Trajectory, token_grid: tuple[int, int] = TOKEN_GRID) -> Tensor:  # -> [T, h w]
+    """|m| of the rays through the centres of a (rows, columns) grid, the path anchored at frame 0, whose own are 0."""
+    rows, columns = token_grid
+    anchored = trajectory.anchored()
+    centres = lens.grid_centres(anchored.width, anchored.height, columns, rows).flatten(0, 1)  # [h w, 2]
+    in_camera = lens.pixel_rays(anchored.intrinsics[:, None], centres, anchored.xi)  # [T, h w, 3]
+    direction = in_camera @ anchored.rotations.transpose(-1, -2)
+    return plucker.line_through(anchored.positions[:, None], direction)[..., 3:].norm(dim=-1)
+
+
 def _steps(trajectory: Trajectory) -> Tensor:  # -> [max(T - 1, 1)]
     """Distances between consecutive camera centres; a single frame takes one step of 0."""
     return _or_zero(trajectory.positions.diff(dim=0).norm(dim=-1))
@@ -147,11 +157,7 @@ def _horizontal_fov(trajectory: Trajectory) -> Tensor:  # -> [T] degrees
 
 
 def _moment_statistics(trajectory: Trajectory, rows: int, columns: int) -> MomentStatistics:
-    anchored = trajectory.anchored()
-    centres = lens.grid_centres(anchored.width, anchored.height, columns, rows).flatten(0, 1)  # [h w, 2]
-    in_camera = lens.pixel_rays(anchored.intrinsics[:, None], centres, anchored.xi)  # [T, h w, 3]
-    direction = in_camera @ anchored.rotations.transpose(-1, -2)
-    moment = plucker.line_through(anchored.positions[:, None], direction)[..., 3:].norm(dim=-1).flatten()
+    moment = moment_magnitudes(trajectory, (rows, columns)).flatten()
     ordered = moment.sort().values  # torch.quantile refuses more than 16 million values
     low, median, high = (float(ordered[round(share * (len(ordered) - 1))]) for share in (0.05, 0.5, 0.95))
     zero_share = float((moment <= plucker.MOMENT_FLOOR).double().mean())

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from sightline.cameras import se3
 from sightline.cameras.formats._build import build, fps_from_seconds, warn_distortion, with_last_row
@@ -24,13 +25,8 @@ _MICROSECONDS = 1_000_000
 def read(file: InputFile, *, width: Any = 1280, height: Any = 720) -> Trajectory:
     """The file's intrinsics are fractions of the image; 1280x720 stands for the 16:9 source it was measured on."""
     columns, rows_px = file.whole(width, "the option width"), file.whole(height, "the option height")
-    has_url = bool(file.rows) and len(file.rows[0][1].split()) != COLUMNS
-    rows = file.rows[has_url:]
-    file.check_frame_count(len(rows))
-    lines = [line for line, _ in rows]
-    numbers = torch.tensor(
-        [file.numbers(line, text, COLUMNS, _MEANING) for line, text in rows], dtype=torch.float64
-    )  # [T, 19]
+    lines = [line for line, _ in _frame_rows(file)]
+    numbers = _numbers(file)
     if bool((numbers[:, 5:7] != 0).any()):
         warn_distortion(file)
     size = numbers.new_tensor([columns, rows_px, columns, rows_px])
@@ -43,6 +39,11 @@ def read(file: InputFile, *, width: Any = 1280, height: Any = 720) -> Trajectory
         lines=lines,
         fps=fps_from_seconds((numbers[:, 0] / _MICROSECONDS).tolist()),
     )
+
+
+def timestamps(file: InputFile) -> list[int]:
+    """Microseconds of each frame, which also name the picture files of a downloaded clip."""
+    return [int(stamp) for stamp in _numbers(file)[:, 0].tolist()]
 
 
 def write(trajectory: Trajectory, path: Path) -> None:
@@ -62,6 +63,19 @@ def write(trajectory: Trajectory, path: Path) -> None:
         for frame in range(len(trajectory))
     ]
     write_whole(path, _PLACEHOLDER_URL + "\n" + number_rows(rows))
+
+
+def _frame_rows(file: InputFile) -> list[tuple[int, str]]:
+    """(line number, text) of every frame: all rows but the URL."""
+    has_url = bool(file.rows) and len(file.rows[0][1].split()) != COLUMNS
+    rows = file.rows[has_url:]
+    file.check_frame_count(len(rows))
+    return rows
+
+
+def _numbers(file: InputFile) -> Tensor:  # -> [T, 19]
+    rows = [file.numbers(line, text, COLUMNS, _MEANING) for line, text in _frame_rows(file)]
+    return torch.tensor(rows, dtype=torch.float64)
 
 
 def sniff(file: InputFile) -> bool:
