@@ -1,0 +1,155 @@
+"""Seconds and memory of one training step of the real configurations, with SCoPE and without, in one run.
+
+    python benchmarks/train_step.py --model 5b            480 x 832 x 81, the paper's trained set, gradient checkpointing
+    python benchmarks/train_step.py --model 14b --layers 20
+
+Weights are random: time and memory do not depend on them. Ratios are of medians, measured in turn on one GPU.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+import tyro
+from diffusers import WanTransformer3DModel
+
+import sightline as sl
+from sightline.training.objective import Batch, draw, flow_matching_loss
+from sightline.training.recipe import Data, Model, Objective, Optimiser, Recipe
+from sightline.training.trainable import choose_trainable
+from sightline.training.trainer import autocast, make_optimiser
+
+CONFIGS: dict[str, dict[str, Any]] = {
+    "5b": {"num_attention_heads": 24, "in_channels": 48, "out_channels": 48, "ffn_dim": 14336, "num_layers": 30},
+    "14b": {"num_attention_heads": 40, "in_channels": 36, "out_channels": 16, "ffn_dim": 13824, "num_layers": 40},
+}
+SPATIAL = {"5b": 16, "14b": 8}
+
+
+def main(
+    model: Literal["5b", "14b"] = "5b",
+    layers: int | None = None,
+    steps: int = 5,
+    frames: int = 81,
+    width: int = 832,
+    height: int = 480,
+    train: Literal["paper", "lora"] = "paper",
+    compile: bool = False,
+    output: Path | None = None,
+) -> None:
+    config = CONFIGS[model] | ({"num_layers": layers} if layers else {})
+    results: dict[str, Any] = {
+        "command": f"python benchmarks/train_step.py --model {model}" + (f" --layers {layers}" if layers else "")
+        + (f" --train {train}" if train != "paper" else "") + (" --compile" if compile else ""),
+        "gpu": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "layers": config["num_layers"],
+        "size": f"{height} x {width} x {frames}",
+    }  # fmt: skip
+    for name in ("without camera", "scope"):
+        results[name] = measure(config, name == "scope", steps, (frames, width, height), SPATIAL[model], train, compile)
+        print(name, json.dumps(results[name]))
+        gc.collect()
+        torch.cuda.empty_cache()
+    results["ratio of step times"] = results["scope"]["seconds"] / results["without camera"]["seconds"]
+    results["more memory, GiB"] = results["scope"]["peak GiB"] - results["without camera"]["peak GiB"]
+    print(json.dumps(results, indent=2))
+    if output is not None:
+        output.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def measure(
+    config: dict[str, Any],
+    with_camera: bool,
+    steps: int,
+    size: tuple[int, int, int],  # frames, width, height
+    spatial: int,
+    train: Any,
+    compile: bool,
+) -> dict[str, float]:
+    device = torch.device("cuda")
+    recipe = Recipe(
+        model=Model(train=train, gradient_checkpointing=True),
+        data=Data(cache="none"),
+        objective=Objective(),
+        optimiser=Optimiser(batch=1),
+    )
+    model = random_model(config, device)
+    if with_camera:
+        model = sl.CameraWanTransformer3DModel.from_transformer(model, sl.Scope(), copy=False)
+    model.enable_gradient_checkpointing()
+    if compile:
+        model.compile_repeated_blocks(fullgraph=True)
+    if train == "encoding" and not with_camera:
+        choose_trainable(model, Model(train="self_attention"))
+    trainable = choose_trainable(
+        model, recipe.model if with_camera or train != "encoding" else Model(train="self_attention")
+    )
+    optimiser = make_optimiser(trainable, recipe.optimiser)
+    batch = random_batch(model, with_camera, size, spatial, device)
+
+    def step(number: int) -> None:
+        drawn = draw(batch, recipe.objective, number)
+        with autocast(recipe, device):
+            loss = flow_matching_loss(model, batch, drawn).mean()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(trainable.values(), 1.0)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+
+    step(0)
+    torch.cuda.reset_peak_memory_stats()
+    times = []
+    for number in range(1, steps + 1):
+        torch.cuda.synchronize()
+        started = time.perf_counter()
+        step(number)
+        torch.cuda.synchronize()
+        times.append(time.perf_counter() - started)
+    return {
+        "seconds": statistics.median(times),
+        "peak GiB": torch.cuda.max_memory_allocated() / 2**30,
+        "trained": sum(p.numel() for p in trainable.values()),
+        "all": sum(p.numel() for p in model.parameters()),
+    }
+
+
+def random_model(config: dict[str, Any], device: torch.device) -> Any:
+    with torch.device("meta"):
+        model = WanTransformer3DModel(**config)
+    rope = WanTransformer3DModel(**(config | {"num_layers": 1, "num_attention_heads": 1, "ffn_dim": 8})).rope
+    model.to_empty(device=device)
+    model.rope = rope.to(device)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0, 0.02)
+    return model.train()
+
+
+def random_batch(
+    model: Any, with_camera: bool, size: tuple[int, int, int], spatial: int, device: torch.device
+) -> Batch:
+    frames, width, height = size
+    t, h, w = (frames - 1) // 4 + 1, height // spatial, width // spatial
+    out = model.config.out_channels
+    path = sl.moves.orbit(30, frames=frames, width=width, height=height)
+    camera = sl.CameraTokens.from_trajectory(path, (t, h // 2, w // 2)).to(device) if with_camera else None
+    extra = model.config.in_channels - out
+    return Batch(
+        numbers=[0],
+        latents=torch.randn(1, out, t, h, w, device=device),
+        text=torch.randn(1, 512, 4096, device=device),
+        empty_text=torch.zeros(512, 4096, device=device),
+        camera=camera,
+        condition=torch.randn(1, extra, t, h, w, device=device) if extra else None,
+    )
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
