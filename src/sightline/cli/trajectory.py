@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import degrees
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -60,7 +61,10 @@ class Make:
 
     def run(self) -> None:
         from sightline.cameras import moves
+        from sightline.cameras.drawing import picture_path
 
+        if self.plot is not None:
+            picture_path(self.plot)  # refused before anything is written
         width, height = _size(self.size)
         shot: Any = {"frames": self.frames, "width": width, "height": height, "fps": self.fps}
         shot |= _given(focal_mm=self.focal_mm, easing=self.easing)
@@ -115,8 +119,10 @@ class Show(_Reading):
     """Show the poses that latent frames take: every fourth, of 4 k + 1 frames."""
 
     def run(self) -> None:
-        from sightline.cameras.drawing import draw_trajectories
+        from sightline.cameras.drawing import draw_trajectories, picture_path
 
+        if self.plot is not None:
+            picture_path(self.plot)
         if not self.files:
             raise SightlineError("files is empty: expected at least one camera file.")
         paths = [self.load(file) for file in self.files]
@@ -190,11 +196,12 @@ class Compare(_Reading):
         names = [self.first.name, self.second.name]
         found = compare(*paths)
         rows = [
-            ("rotation (radians)", f"{found.mean_rotation:.6g}", f"{found.max_rotation:.6g}"),
+            ("rotation (degrees)", f"{degrees(found.mean_rotation):.6g}", f"{degrees(found.max_rotation):.6g}"),
             (f"translation ({paths[0].unit})", f"{found.mean_translation:.6g}", f"{found.max_translation:.6g}"),
         ]
         _print_table(f"{names[1]} against {names[0]}", ("difference", "mean", "largest"), rows)
         _print(f"path length of {names[1]} / {names[0]}: {found.path_length_ratio:.4g}")
+        _print(f"focal length of {names[1]} / {names[0]}: {_span(float(found.focal.min()), float(found.focal.max()))}")
         if self.plot is not None:
             draw_trajectories(paths, self.plot, title="two camera paths", labels=names)
             _print(f"drew {self.plot}")
