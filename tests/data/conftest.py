@@ -24,7 +24,9 @@ def make_take(name: str = "take", frames: int = 9, seed: int = 0, width: int = W
     at = torch.linspace(0, 1, frames, dtype=torch.float64)
     turn = se3.axis_rotation("y", 0.7 * swing[0] + at * math.radians(25)) @ se3.axis_rotation("x", at * swing[1])
     poses = se3.from_parts(turn, start + at[:, None] * (swing + torch.tensor([0.2, -0.4, 1.0])))
-    intrinsics = lens.intrinsics_matrix(*torch.tensor([0.8 * width, 0.8 * width, width / 2, height / 2], dtype=torch.float64))
+    intrinsics = lens.intrinsics_matrix(
+        *torch.tensor([0.8 * width, 0.8 * width, width / 2, height / 2], dtype=torch.float64)
+    )
     x, y = np.meshgrid(np.linspace(0, 1, width), np.linspace(0, 1, height))
     pictures = []
     for frame in range(frames):

@@ -53,7 +53,10 @@ def write_dl3dv(root: Path, take: Take, images: str = "images", shuffled: bool =
     (fx, _, cx), (_, fy, cy), _ = path.intrinsics[0].tolist()
     frames = [
         # OpenGL: y up, z backward.
-        {"file_path": f"images/frame_{frame + 1:05d}.png", "transform_matrix": (pose @ np.diag([1, -1, -1, 1])).tolist()}
+        {
+            "file_path": f"images/frame_{frame + 1:05d}.png",
+            "transform_matrix": (pose @ np.diag([1, -1, -1, 1])).tolist(),
+        }
         for frame, pose in enumerate(path.camera_to_world.numpy())
     ]
     frames = frames[::-1] if shuffled else frames
@@ -63,7 +66,9 @@ def write_dl3dv(root: Path, take: Take, images: str = "images", shuffled: bool =
     _write_pictures(scene / images, [f"frame_{frame + 1:05d}" for frame in range(len(path))], take.frames)
 
 
-def write_panshot(root: Path, take: Take, x_fov: float, xi: float, near_depth: float | None, video: bool = True) -> None:
+def write_panshot(
+    root: Path, take: Take, x_fov: float, xi: float, near_depth: float | None, video: bool = True
+) -> None:
     shots, panorama = root / "PanShot", f"{take.name}vid-3"
     video_id, pose_id = f"{panorama}-0-1", f"{panorama}-0-1"
     poses = take.trajectory.camera_to_world[:, :3].numpy().copy()

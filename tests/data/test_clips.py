@@ -266,7 +266,7 @@ def test_shuffled_epochs_and_entry_anywhere():
 
 
 def test_a_mixture_keeps_its_weights_and_can_be_entered_anywhere():
-    groups = {"a": range(0, 7), "b": range(100, 150), "c": range(200, 203)}
+    groups = {"a": range(7), "b": range(100, 150), "c": range(200, 203)}
     mixed = Mixed(groups, {"a": 1.0, "b": 2.0, "c": 0.0}, seed=1)
     run = list(itertools.islice(mixed.from_position(0), 9000))
     share = Counter("a" if index < 100 else "b" if index < 200 else "c" for index in run)

@@ -141,7 +141,9 @@ def test_omniworld_quaternions_are_w_first(tmp_path: Path):
 def test_poses_are_world_to_camera(tmp_path: Path, kind: str):
     {"re10k": write_re10k, "omniworld": write_omniworld}[kind](tmp_path, straight((0, 0, 1), yaw_degrees=90))
     path = anchored_path(f"{kind}:{tmp_path}?eta=1")
-    assert path.positions[-1].tolist() == pytest.approx([0, 0, 4], abs=1e-9)  # forward of the first camera, not the last
+    assert path.positions[-1].tolist() == pytest.approx(
+        [0, 0, 4], abs=1e-9
+    )  # forward of the first camera, not the last
 
 
 def test_panshot_world_is_y_down_and_camera_to_world(tmp_path: Path):

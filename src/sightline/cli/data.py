@@ -164,7 +164,8 @@ def _write_with_bar(writer: Any, shown: bool) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as progress:
         total = sum(len(writer.clips_of(shard)) for shard in writer.missing())
         task = progress.add_task(
             "encoding clips" + (" (this process's share)" if writer.processes > 1 else ""), total=total
@@ -180,18 +181,20 @@ def _opened(texts: Sequence[str]) -> list[Any]:
 
 def _print_statistics(found: Sequence[SourceStatistics], etas: Sequence[float]) -> None:
     rows = [
+        (one.name, f"{one.clips} of {one.shots}", str(one.frames), f"{one.path_length:.4g}", f"{one.turn:.4g}")
+        for one in found
+    ]
+    header = ("source", "shots measured", "frames", "path length", "turn (degrees)")
+    print_table("camera motion, medians over clips", header, rows)
+    rows = [
         (
-            one.name, f"{one.clips} of {one.shots}", str(one.frames), f"{one.path_length:.4g}", f"{one.turn:.4g}",
-            _spread(one.raw), f"{one.eta:g}", _spread(one.scaled),
-            _spread(one.normalised) if one.normalised else "", f"{eta:.3g}",
+            one.name, _spread(one.raw), f"{one.eta:g}", _spread(one.scaled),
+            _spread(one.normalised) if one.normalised else "unknown", f"{eta:.3g}",
         )
         for one, eta in zip(found, etas, strict=True)
     ]  # fmt: skip
-    header = (
-        "source", "clips", "frames", "length", "turn", "|m|\n5 to 95 %", "eta", "eta |m|\n5 to 95 %",
-        "eta |m| / z_n\n5 to 95 %", "suggested\neta",
-    )  # fmt: skip
-    print_table("camera motion: medians over clips, |m| over rays", header, rows)
+    header = ("source", "|m|", "eta", "eta |m|", "eta |m| / z_n", "suggested eta")
+    print_table("|m| over rays: median, and 5 to 95 %", header, rows)
     print_line(f"suggested eta: gives each source the median of {found[0].name}, whose eta is {found[0].eta:g}")
 
 
