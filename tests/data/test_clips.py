@@ -128,7 +128,7 @@ def test_clip_checks_itself():
 
 def break_re10k_row(root: Path) -> None:
     path = root / "pose_files" / "b.txt"
-    path.write_text("\n".join(path.read_text().split("\n")[:3] + ["1 2 3"]))
+    path.write_text("\n".join([*path.read_text().split("\n")[:3], "1 2 3"]))
 
 
 def break_re10k_frame(root: Path) -> None:

@@ -104,7 +104,7 @@ def test_the_drawing_is_written_whole_or_refused(tmp_path: Path):
     found = [source_statistics(open_source(f"re10k:{tmp_path / 're10k'}"), CUT)]
     draw_moments(found, tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(SightlineError, match="has the suffix '.bmp'"):
+    with pytest.raises(SightlineError, match=r"has the suffix '\.bmp'"):
         draw_moments(found, tmp_path / "a.bmp")
 
 

@@ -180,21 +180,21 @@ def _opened(texts: Sequence[str]) -> list[Any]:
 
 
 def _print_statistics(found: Sequence[SourceStatistics], etas: Sequence[float]) -> None:
-    rows = [
+    motion = [
         (one.name, f"{one.clips} of {one.shots}", str(one.frames), f"{one.path_length:.4g}", f"{one.turn:.4g}")
         for one in found
     ]
-    header = ("source", "shots measured", "frames", "path length", "turn (degrees)")
-    print_table("camera motion, medians over clips", header, rows)
-    rows = [
+    header = ["source", "shots measured", "frames", "path length", "turn (degrees)"]
+    print_table("camera motion, medians over clips", header, motion)
+    moments = [
         (
             one.name, _spread(one.raw), f"{one.eta:g}", _spread(one.scaled),
             _spread(one.normalised) if one.normalised else "unknown", f"{eta:.3g}",
         )
         for one, eta in zip(found, etas, strict=True)
     ]  # fmt: skip
-    header = ("source", "|m|", "eta", "eta |m|", "eta |m| / z_n", "suggested eta")
-    print_table("|m| over rays: median, and 5 to 95 %", header, rows)
+    header = ["source", "|m|", "eta", "eta |m|", "eta |m| / z_n", "suggested eta"]
+    print_table("|m| over rays: median, and 5 to 95 %", header, moments)
     print_line(f"suggested eta: gives each source the median of {found[0].name}, whose eta is {found[0].eta:g}")
 
 
