@@ -14,10 +14,10 @@ _DARK, _WHITE = (0.02, 0.02, 0.02), (0.9, 0.9, 0.88)
 _ACCENTS = ("red", "blue", "yellow", "orange", "teal", "white", "coral", "navy")
 
 
-def build_outdoor(build: Builder, *, moving: bool) -> Scene:
-    """A street or a park. moving: a car, balloons or balls that glide and bob."""
+def build_outdoor(build: Builder, *, moving: bool, street: bool | None = None) -> Scene:
+    """A street or a park, either unless `street` says which. moving: a car, balloons or balls that glide and bob."""
     pick = build.random
-    if pick.random() < 0.5:
+    if pick.random() < 0.5 if street is None else street:
         place, floor, standpoint, focus, radius = _street(build, moving)
     else:
         place, floor, standpoint, focus, radius = _park(build, moving)

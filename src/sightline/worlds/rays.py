@@ -13,6 +13,7 @@ from torch import Tensor
 from sightline.worlds.scene import FAR, KINDS, SOLIDS
 
 _TINY = 1e-7
+_MISS = 1e6  # beyond any wall: every ray ends on the room's shell at the latest
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +105,7 @@ def tile_candidates(packets: Packets, x: Tensor, y: Tensor) -> Tensor:  # corner
     return ((offset * inward).sum(-1) + reach >= 0).all(-1) & (packets.solids[..., 4] > 0)
 
 
-# -- one kind of solid at a time: distance to its outside, or FAR where the ray misses it -------------------------------
+# -- one kind of solid at a time: distance to its outside, or _MISS where the ray passes it -----------------------------
 # Comparisons with nan are false, so a degenerate ray is a miss and never reaches a picture.
 
 
@@ -134,7 +135,7 @@ def _box(origin: tuple[Tensor, ...], ray: _Shared, solid: Tensor) -> Tensor:
     reach_x, reach_y, reach_z = inverse_x.abs() * hx, ray.inverse_y.abs() * hy, inverse_z.abs() * hz
     near = torch.maximum(torch.maximum(-middle_x - reach_x, -middle_y - reach_y), -middle_z - reach_z)
     far = torch.minimum(torch.minimum(reach_x - middle_x, reach_y - middle_y), reach_z - middle_z)
-    return torch.where(torch.minimum(far - near, near) > 0, near, FAR)
+    return torch.where(torch.minimum(far - near, near) > 0, near, _MISS)
 
 
 def _cylinder(origin: tuple[Tensor, ...], ray: _Shared, solid: Tensor) -> Tensor:
@@ -146,7 +147,7 @@ def _cylinder(origin: tuple[Tensor, ...], ray: _Shared, solid: Tensor) -> Tensor
     middle, reach = ray.inverse_y * oy, ray.inverse_y.abs() * hy
     near = torch.maximum((-towards - root) * ray.inverse_horizontal, -middle - reach)
     far = torch.minimum((root - towards) * ray.inverse_horizontal, reach - middle)
-    return torch.where(torch.minimum(torch.minimum(far - near, near), under_root) > 0, near, FAR)
+    return torch.where(torch.minimum(torch.minimum(far - near, near), under_root) > 0, near, _MISS)
 
 
 def _ball(origin: tuple[Tensor, ...], ray: _Shared, solid: Tensor) -> Tensor:
@@ -158,7 +159,7 @@ def _ball(origin: tuple[Tensor, ...], ray: _Shared, solid: Tensor) -> Tensor:
     towards = ox * dx + oy * dy + oz * dz
     under_root = towards * towards - a * (ox * ox + oy * oy + oz * oz - 1)
     near = (-towards - under_root.clamp_min(0).sqrt()) / a
-    return torch.where((torch.minimum(under_root, near) > 0) & (rx > 0), near, FAR)
+    return torch.where((torch.minimum(under_root, near) > 0) & (rx > 0), near, _MISS)
 
 
 _MEASURES = {"box": _box, "cylinder": _cylinder, "ball": _ball}

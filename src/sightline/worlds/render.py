@@ -7,6 +7,7 @@ against all solids in code that torch.compile fuses, a few clips at a time so th
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -26,7 +27,9 @@ DEFAULT_SAMPLES = 4
 DEFAULT_FPS = 16.0
 _TILE = 16  # pixels on a side
 _TILE_MARGIN = 1.5  # pixels around a tile within which solids count as met
-_RAYS_AT_ONCE = 1 << 16  # CPU: what stays in a core's cache through the hundreds of operations on it
+# CPU: what stays in a core's cache through the hundreds of operations on it, and what torch leaves to one thread, so that
+# groups of tiles can be spread over threads that never wait for each other.
+_RAYS_AT_ONCE = 28 << 10
 _COMPILED_RAYS_AT_ONCE = 1 << 26  # CUDA: about 10 clips of 33 x 128 x 128 x 4 samples
 
 
@@ -122,13 +125,14 @@ class _View:
         clip = torch.arange(len(self.scenes), device=self.camera.device).repeat_interleave(frames)
         return Packets(self.camera.flatten(0, 1), self.solids.flatten(0, 1), self.scenes.room[clip]), clip
 
-    def surroundings(self, clip: Tensor) -> Surroundings:
+    def surroundings(self, clip: Tensor, lit: bool) -> Surroundings:
+        """lit: whether colours are wanted, for which the light on the floor is worked out first."""
         scene = self.scenes
         return Surroundings(
             clip=clip,
             materials=scene.materials.movedim(-1, 0).contiguous(),
             light=scene.light[clip],
-            floor_light=floor_light(scene),
+            floor_light=floor_light(scene) if lit else scene.light[:, None],
             floor_extent=floor_extent(scene)[clip],
             lattice=LATTICE.to(scene.device),
             movers=0.65 * (scene.solids[:, list(MOVERS), 11] > 0).float()[clip] if scene.moves else None,
@@ -209,7 +213,7 @@ def _cast_whole(view: _View, offsets: Tensor, per_ray: Any, like: Tensor) -> Ten
         chosen = slice(min(start, clips - at_once), min(start, clips - at_once) + at_once)  # the last overlaps: one shape
         part = view.of_clips(chosen)
         packets, clip = part.packets()
-        out[chosen] = per_ray(packets, part.surroundings(clip), x, y).unflatten(0, (at_once, frames))
+        out[chosen] = per_ray(packets, part.surroundings(clip, len(like) == 3), x, y).unflatten(0, (at_once, frames))
     return out.unflatten(2, (view.height, view.width))
 
 
@@ -218,7 +222,7 @@ def _cast_tiles(view: _View, offsets: Tensor, per_ray: Any, like: Tensor) -> Ten
     rows, columns = -(-view.height // _TILE), -(-view.width // _TILE)
     tiles, area = rows * columns, _TILE * _TILE
     whole, clip = view.packets()
-    around = view.surroundings(clip)
+    around = view.surroundings(clip, len(like) == 3)
     frame = torch.arange(len(clip)).repeat_interleave(tiles)  # [P] the frame of each tile
     tile = torch.arange(tiles).repeat(len(clip))
     left, top = (tile % columns) * float(_TILE), (tile // columns) * float(_TILE)  # [P]
@@ -231,13 +235,17 @@ def _cast_tiles(view: _View, offsets: Tensor, per_ray: Any, like: Tensor) -> Ten
     x = ((inside % _TILE) + offsets[:, :1]).flatten()  # [S * area]
     y = ((inside // _TILE) + offsets[:, 1:]).flatten()
     out = torch.empty(len(frame), area, len(like), dtype=like.dtype)
-    for some in order.split(max(1, _RAYS_AT_ONCE // len(x))):
+
+    def cast(some: Tensor) -> None:
         group = Packets(packets.camera[some], packets.solids[some], packets.room[some])
         of = frame[some]
         near = {kind: _first_true(meets[some, slots]) + slots.start for kind, slots in KINDS.items()}
         light = replace(around, clip=clip[of], light=around.light[of], floor_extent=around.floor_extent[of],
                         movers=None if around.movers is None else around.movers[of])  # fmt: skip
         out[some] = per_ray(group, light, left[some, None] + x, top[some, None] + y, near)
+
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        list(pool.map(cast, order.split(max(1, _RAYS_AT_ONCE // len(x)))))
     out = out.reshape(len(view.scenes), -1, rows, columns, _TILE, _TILE, len(like)).transpose(3, 4)
     return out.reshape(len(view.scenes), -1, rows * _TILE, columns * _TILE, len(like))[:, :, : view.height, : view.width]
 

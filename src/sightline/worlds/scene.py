@@ -75,9 +75,13 @@ class Scene:
 
     def __getitem__(self, index: int) -> Scene:
         """One of the scenes, as a batch of one."""
-        index = range(len(self))[index]
-        one = slice(index, index + 1)
-        return Scene(self.solids[one], self.room[one], self.materials[one], self.light[one], self.notes[one])
+        return self.select(torch.tensor([range(len(self))[index]]))
+
+    def select(self, which: Tensor) -> Scene:  # [W] whole numbers, on the CPU
+        """Some of the scenes, in this order."""
+        rows = which.to(self.device)
+        tensors = (self.solids, self.room, self.materials, self.light)
+        return Scene(*(one[rows] for one in tensors), notes=tuple(self.notes[i] for i in which.tolist()))
 
     @property
     def device(self) -> torch.device:
