@@ -25,12 +25,11 @@ from sightline.data.cache import CacheWriter
 from sightline.data.cached import CachedClips
 from sightline.data.clips import Clips
 from sightline.data.cut import Cut
-from sightline.data.encode import ClipEncoder, pixels
+from sightline.data.encode import ClipEncoder, load_encoder, pixels
 from sightline.data.loader import ClipLoader
 from sightline.data.order import Mixed, Shuffled
 from sightline.data.sources import open_sources
 from sightline.errors import SightlineError
-from sightline.generation.pipelines import load_pipeline
 from sightline.lab.tiny import tiny_pipeline
 from tests.data.conftest import make_take
 from tests.data.layouts import write_dl3dv, write_re10k
@@ -125,6 +124,16 @@ def test_latents_and_text_are_the_pipeline_s_own(tmp_path: Path, data: Path, kin
             assert torch.equal(mine.latents[:, :1], prepared[1][0])
         else:
             assert torch.equal(mine.condition, prepared[1][0][4:])
+
+
+@pytest.mark.parametrize("kind", ["ti2v-5b", "i2v-a14b", "t2v-a14b"])
+def test_a_model_is_loaded_without_its_transformers(tmp_path: Path, kind: Any):
+    tiny_pipeline(kind).save_pretrained(tmp_path)
+    encoder = load_encoder(tmp_path)
+    assert encoder.pipe.transformer is None and encoder.pipe.transformer_2 is None
+    assert encoder.digests() == ClipEncoder(tiny_pipeline(kind)).digests()
+    with pytest.raises(SightlineError, match="cannot be loaded"):
+        load_encoder(tmp_path / "nowhere")
 
 
 def test_pixels_are_those_of_the_pipeline(encoder: ClipEncoder):
@@ -271,9 +280,7 @@ def test_two_processes_under_accelerate_after_a_kill(tmp_path: Path, data: Path,
     )
     assert launched.returncode == 0, launched.stderr
 
-    writer = CacheWriter(
-        tmp_path / "one", clips_of(data), ClipEncoder(load_pipeline(model, device="cpu")), str(model), shard_clips=2
-    )
+    writer = CacheWriter(tmp_path / "one", clips_of(data), load_encoder(model), str(model), shard_clips=2)
     writer.prepare()
     writer.write()
     assert bytes_of(tmp_path / "two") == bytes_of(tmp_path / "one")

@@ -131,6 +131,8 @@ def test_sightline_data_preview(tmp_path: Path, capsys: pytest.CaptureFixture[st
     options = ["--frames", "9", "--size", "96x54", "--clips", "2", "-o", str(tmp_path / "out")]
     assert main(["data", "preview", f"dl3dv:{tmp_path / 'dl3dv'}", *options]) == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["dl3dv-0.mp4", "dl3dv.png"]
+    assert main(["data", "preview", "--style", "walkthrough", *options]) == 0
+    assert {"walkthrough.png", "walkthrough.mp4"} <= {path.name for path in (tmp_path / "out").iterdir()}
     assert main(["data", "preview", *options]) == 2
     assert "no source is given" in capsys.readouterr().err
 

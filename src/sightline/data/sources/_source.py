@@ -45,6 +45,10 @@ class Source(ABC):
     def pictures(self, shot: str) -> Pictures:
         """The frames of a shot, one per pose."""
 
+    def length(self, shot: str) -> int:
+        """Frames of a shot whose cameras can be read."""
+        return len(self.trajectory(shot))
+
     def caption(self, shot: str, indices: Sequence[int]) -> str | None:
         """What these frames of the shot show, where the source says so."""
         return None

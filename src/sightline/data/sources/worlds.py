@@ -14,6 +14,7 @@ from typing import Any
 
 from PIL import Image
 
+from sightline import __version__
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import whole_number
 from sightline.data.cut import Cut
@@ -38,15 +39,17 @@ class Worlds(Source):
         frames: int | None = None,
         width: int | None = None,
         height: int | None = None,
+        device: str = "cpu",
         name: str | None = None,
         eta: float | None = None,
     ) -> None:
-        """clips: how many shots. seed: of the first. frames, width, height: of a shot; without them, as the cut asks."""
+        """clips: how many shots. seed: of the first. frames, width, height: of a shot; without them, as the cut asks.
+        device: where it is filmed."""
         if style not in STYLES:
             raise SightlineError(f"the style of worlds is {style!r}: expected one of {', '.join(STYLES)}.")
         super().__init__(name or style, _ETA.get(style, 1.0) if eta is None else eta)
         self.style, self.clips, self.seed = style, whole_number("clips", clips), seed
-        self.frames, self.width, self.height = frames, width, height
+        self.frames, self.width, self.height, self.device = frames, width, height, device
         self._last: tuple[str, WorldClip] | None = None
 
     def shots(self) -> list[str]:
@@ -55,8 +58,11 @@ class Worlds(Source):
     def trajectory(self, shot: str) -> Trajectory:
         return self._sampled(shot).reported
 
+    def length(self, shot: str) -> int:
+        return self.frames or _CUT.frames  # without building the scene
+
     def pictures(self, shot: str) -> Pictures:
-        return _Filmed(self._sampled(shot))
+        return _Filmed(self._sampled(shot), self.device)
 
     def caption(self, shot: str, indices: Sequence[int]) -> str | None:
         return self._sampled(shot).caption
@@ -69,12 +75,14 @@ class Worlds(Source):
             frames=self.frames or cut.span,
             width=self.width or cut.width,
             height=self.height or cut.height,
+            device=self.device,
             name=self.name,
             eta=self.eta,
         )
 
     def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "style": self.style, "shot": [self.frames, self.width, self.height]}
+        made = {"style": self.style, "shot": [self.frames, self.width, self.height], "device": self.device}
+        return {**super().settings(), **made, "version": __version__}  # another version may film another picture
 
     def _sampled(self, shot: str) -> WorldClip:
         """The last one is kept: its cameras, pixels and caption are asked for one after another."""
@@ -89,7 +97,8 @@ class _Filmed:
     """All frames of a shot are filmed, since things in a world move with the time of a frame."""
 
     sampled: WorldClip
+    device: str
 
     def read(self, indices: Sequence[int], width: int, height: int) -> FittedFrames:
-        frames = film(self.sampled.scene, self.sampled.true).frames  # [T, H, W, 3] uint8
+        frames = film(self.sampled.scene.to(self.device), self.sampled.true).frames  # [T, H, W, 3] uint8
         return fitted((Image.fromarray(frames[index].numpy()) for index in indices), width, height, "a world")
