@@ -37,7 +37,7 @@ def _sky(build: Builder) -> tuple[list[float], list[float]]:
         "golden": ((0.18, 0.3, 0.58), (0.95, 0.66, 0.42), (1.3, 0.85, 0.45), (0.4, 0.38, 0.46), (0.24, 0.18, 0.14)),
         "overcast": ((0.42, 0.5, 0.6), (0.74, 0.78, 0.82), (0.45, 0.45, 0.43), (0.66, 0.68, 0.71), (0.3, 0.29, 0.27)),
     }[hour]
-    clouds = material(zenith, _WHITE, noise=pick.uniform(0.9, 1.8), grain=(45.0, 32.0))
+    clouds = material(mixed(zenith, _WHITE, 0.22), _WHITE, noise=pick.uniform(0.5, 1.0), grain=(45.0, 32.0))
     height = {"noon": 1.3, "golden": 0.55, "overcast": 2.0}[hour]
     angle = pick.uniform(-math.pi, math.pi)
     return clouds, light((math.cos(angle), height, math.sin(angle)), key, above, below, horizon, pick.uniform(0.004, 0.009), True)

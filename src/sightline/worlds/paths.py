@@ -16,6 +16,7 @@ from sightline.cameras import se3
 from sightline.worlds.scene import Notes, Scene, distance_to_solids
 
 TRIES = 6  # the last one stands still on the spot that every builder keeps free, and pans
+VIEW = 1.1  # metres of free sight ahead of the camera
 CLEARANCE = 0.3  # metres between the camera and any solid or wall, at every frame and between frames
 
 
@@ -97,11 +98,14 @@ def sample_paths(scenes: Scene, style: str, frames: int, fps: float) -> Tensor: 
         poses[waiting] = se3.from_parts(rotation, position)
         if number == TRIES - 1:
             break
-        some = scenes.select(waiting)
-        clear = distance_to_solids(some, position.float(), seconds.expand(len(waiting), -1)).amin(-1)
+        some, when = scenes.select(waiting), seconds.expand(len(waiting), -1)
+        clear = distance_to_solids(some, position.float(), when).amin(-1)
+        ahead = (position + VIEW * rotation[..., 2]).float()  # a path that ends with its nose to a wall is no shot
+        blocked = distance_to_solids(some, ahead, when).amin(-1) <= 0
         # The distance to a solid changes at most as fast as the camera moves: half a step covers what lies between.
         step = position.diff(dim=1).norm(dim=-1).amax(-1) if frames > 1 else torch.zeros(len(waiting))
-        waiting = waiting[clear <= CLEARANCE + 0.05 + 0.5 * step + (0.2 if style == "openworld" else 0.0)]
+        needed = CLEARANCE + 0.05 + 0.5 * step + (0.2 if style == "openworld" else 0.0)
+        waiting = waiting[(clear <= needed) | blocked & (style != "orbit")]
         if len(waiting) == 0:
             break
     return poses

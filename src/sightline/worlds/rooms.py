@@ -92,7 +92,7 @@ def _paint(build: Builder, palette: Palette, place: str, height: float) -> str:
         elif finish == "stripes":
             wall_row = material(tone, mixed(tone, _WHITE, 0.3), _WHITE, cell=(0.22, height), joint_width=(0.0, skirting), checker=(1.0, 0.0))
         else:
-            wall_row = material(tone, mixed(tone, _DARK, 0.4), _WHITE, cell=(9.0, height), joint_width=(0.0, skirting), noise=0.18, grain=(0.7, 0.7))
+            wall_row = material(tone, mixed(tone, _DARK, 0.4), _WHITE, cell=(9.0, height), joint_width=(0.0, skirting), noise=0.3, grain=(0.6, 0.6))
         build.shell(row, wall_row)
     build.shell(CEILING, material(_WHITE, (0.6, 0.6, 0.58), noise=0.08, grain=(1.0, 1.0)))
 
