@@ -28,7 +28,8 @@ def main() -> None:
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     clips = options.clips or {"cuda": 256, "cpu": 4}[device]
-    name = torch.cuda.get_device_name() if device == "cuda" else f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
+    cpu = f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
+    name = torch.cuda.get_device_name() if device == "cuda" else cpu
     report: dict[str, object] = {
         "device": name, "torch": torch.__version__, "clips": clips, "frames": FRAMES, "size": SIZE, "samples": options.samples,
     }  # fmt: skip
@@ -39,18 +40,20 @@ def main() -> None:
         scenes, seconds = batch.scenes.to(device), batch.seconds.to(device)
         poses, lenses, xi = batch.camera_to_world.to(device), batch.intrinsics.to(device), batch.xi.to(device)
 
-        def render() -> float:
+        took = []
+        for _ in range(1 + options.repeats):  # the first compiles on CUDA
             began = time.perf_counter()
-            render_frames(scenes, poses, lenses, xi, SIZE, SIZE, seconds=seconds, samples=options.samples, compile=options.compile or None)  # noqa: B023
+            compile = options.compile or None
+            render_frames(
+                scenes, poses, lenses, xi, SIZE, SIZE, seconds=seconds, samples=options.samples, compile=compile
+            )
             if device == "cuda":
                 torch.cuda.synchronize()
-            return time.perf_counter() - began
-
-        first = render()  # compiles on CUDA
-        rendered = clips / min(render() for _ in range(options.repeats))
+            took.append(time.perf_counter() - began)
+        rendered = clips / min(took[1:])
         report[style] = {
             "sampled_per_second": round(sampled, 1), "rendered_per_second": round(rendered, 2),
-            "of_goal": round(rendered / GOALS[device], 2), "first_call_seconds": round(first, 1),
+            "of_goal": round(rendered / GOALS[device], 2), "first_call_seconds": round(took[0], 1),
         }  # fmt: skip
     if device == "cuda":
         report["peak_memory_gib"] = round(torch.cuda.max_memory_allocated() / 2**30, 2)

@@ -16,7 +16,7 @@ def test_a_preview_is_a_sheet_and_a_video(style, tmp_path):
     with Image.open(sheet) as picture:
         assert picture.width > 5 * 48 and picture.height > 2 * 32
     with av.open(str(film)) as container:
-        frames = [frame for frame in container.decode(video=0)]
+        frames = list(container.decode(video=0))
     assert len(frames) == 10
     assert frames[0].height >= 256 and frames[0].width > frames[0].height
 

@@ -22,8 +22,16 @@ FLOORS = {
     "tiles": material(linear("white"), None, linear("black"), cell=(0.3, 0.3), joint_width=(0.1, 0.1)),
     "dots": material(linear("white"), linear("black"), cell=(0.4, 0.4), dot=0.3),
     "noise": material(linear("white"), linear("black"), noise=1.0, grain=(0.3, 0.3)),
-    "planks": material(linear("oak"), linear("brown"), linear("black"), cell=(1.2, 0.15), joint_width=(0.01, 0.1), shift=0.37, shades=0.3),
-}  # fmt: skip
+    "planks": material(
+        linear("oak"),
+        linear("brown"),
+        linear("black"),
+        cell=(1.2, 0.15),
+        joint_width=(0.01, 0.1),
+        shift=0.37,
+        shades=0.3,
+    ),
+}
 
 
 @pytest.mark.parametrize("name", FLOORS)
@@ -53,8 +61,13 @@ def test_one_unfiltered_ray_per_pixel_would_alias(monkeypatch):
 def test_testing_few_solids_per_tile_and_all_at_once_give_the_same_picture(style, monkeypatch):
     batch = sample_batch(style, [1, 4], frames=2, width=40, height=24)
     tiled = batch.render()
-    monkeypatch.setattr(render_module, "_cast_tiles", lambda view, offsets, per_ray, like: render_module._cast_whole(
-        view, offsets, lambda packets, around, x, y: per_ray(packets, around, x, y, None), like))  # fmt: skip
+    monkeypatch.setattr(
+        render_module,
+        "_cast_tiles",
+        lambda view, offsets, per_ray, like: render_module._cast_whole(
+            view, offsets, lambda packets, around, x, y: per_ray(packets, around, x, y, None), like
+        ),
+    )
     whole = batch.render()
     assert ((tiled[0].int() - whole[0].int()).abs().amax(-1) > 2).float().mean() < 1e-3
     torch.testing.assert_close(tiled[1], whole[1], atol=1e-3, rtol=1e-4)
@@ -99,7 +112,9 @@ def test_a_moving_thing_changes_the_picture_of_a_still_camera():
 def test_a_camera_outside_its_room_or_inside_a_solid_still_gives_numbers():
     scene = make_scene(0, "walkthrough")
     poses = torch.eye(4, dtype=torch.float64).repeat(3, 1, 1)
-    poses[:, :3, 3] = torch.tensor([[30.0, -1.0, 0.0], [0.0, 5.0, 0.0], scene.solids[0, 0, :3].tolist()], dtype=torch.float64)
+    poses[:, :3, 3] = torch.tensor(
+        [[30.0, -1.0, 0.0], [0.0, 5.0, 0.0], scene.solids[0, 0, :3].tolist()], dtype=torch.float64
+    )
     trajectory = looking_ahead(size=24, frames=3).replace(camera_to_world=poses)
     depth = film(scene, trajectory).depth
     assert depth.isfinite().all()
@@ -119,7 +134,10 @@ def test_bad_arguments_are_one_sentence():
         (lambda: render_batch(scene, poses, lenses, torch.zeros(2), 16, 16), "xi has shape"),
         (lambda: render_batch(scene, poses, lenses, torch.zeros(1), 16, 0), "height is 0"),
         (lambda: render_batch(scene, poses, lenses, torch.zeros(1), 16, 16, samples=3), "samples is 3"),
-        (lambda: render_batch(scene, poses, lenses, torch.zeros(1), 16, 16, seconds=torch.zeros(1)), "seconds has shape"),
+        (
+            lambda: render_batch(scene, poses, lenses, torch.zeros(1), 16, 16, seconds=torch.zeros(1)),
+            "seconds has shape",
+        ),
         (lambda: film(stack([scene, scene]), looking_ahead()), "scene holds 2 scenes"),
     ]
     for call, start in cases:

@@ -20,7 +20,9 @@ SEEDS = range(300, 364)
 @pytest.mark.parametrize("style", STYLES)
 def test_no_path_comes_near_a_solid_or_leaves_its_world_at_or_between_frames(style):
     batch = sample_batch(style, SEEDS, frames=17, width=32, height=32)
-    poses = torch.stack([se3.interpolate(one, torch.linspace(0, 16, 65, dtype=torch.float64)) for one in batch.camera_to_world])
+    poses = torch.stack(
+        [se3.interpolate(one, torch.linspace(0, 16, 65, dtype=torch.float64)) for one in batch.camera_to_world]
+    )
     seconds = (torch.linspace(0, 16, 65) / batch.fps).expand(len(batch), -1)
     clear = distance_to_solids(batch.scenes, poses[..., :3, 3].float(), seconds)
     assert clear.min() >= CLEARANCE
@@ -48,7 +50,9 @@ def test_most_clips_move_and_none_jumps(style):
     steps = positions.diff(dim=1).norm(dim=-1)
     assert (steps.sum(1) > 0.2).float().mean() > 0.9
     assert steps.max() < 0.35
-    turns = se3.rotation_angle(batch.camera_to_world[:, :-1, :3, :3].transpose(-1, -2) @ batch.camera_to_world[:, 1:, :3, :3])
+    turns = se3.rotation_angle(
+        batch.camera_to_world[:, :-1, :3, :3].transpose(-1, -2) @ batch.camera_to_world[:, 1:, :3, :3]
+    )
     assert math.degrees(float(turns.max())) < 8
 
 
