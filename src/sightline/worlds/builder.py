@@ -103,8 +103,8 @@ class Builder:
             raise SightlineError(f"scene {self.style} {self.seed} has a solid that is not finite: expected numbers.")
         things = tuple(self._things)
         notes = Notes(self.style, self.seed, place, floor, things, standpoint, focus, focus_radius)
-        tensors = (self._solids, np.array(room, np.float32), self._materials, np.array(light, np.float32))
-        return Scene(*(torch.from_numpy(one)[None] for one in tensors), notes=(notes,))
+        solids, materials = torch.from_numpy(self._solids)[None], torch.from_numpy(self._materials)[None]
+        return Scene(solids, torch.tensor([room]), materials, torch.tensor([light]), (notes,))
 
 
 def light(direction: tuple[float, float, float], key: Colour, above: Colour, below: Colour, horizon: Colour,

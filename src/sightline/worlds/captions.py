@@ -56,5 +56,3 @@ def _adjective(thing: Thing) -> str:
 
 def _with_article(words: str) -> str:
     return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
-
-

@@ -109,9 +109,13 @@ def cabinet(build: Builder, palette: Palette) -> float:
     colour = build.random.choice((*palette.accents, *palette.woods))
     width, height = build.random.uniform(0.9, 1.6), build.random.uniform(0.6, 1.0)
     tone = linear(colour)
-    doors = material(tone, None, mixed(tone, _BLACK, 0.6), cell=(width / 3, height), joint_width=(0.03, 0.02), shades=0.06)
+    doors = material(
+        tone, None, mixed(tone, _BLACK, 0.6), cell=(width / 3, height), joint_width=(0.03, 0.02), shades=0.06
+    )
     build.box(doors, (width, height, 0.42))
-    build.box(plain(build.random.choice(palette.accents)), (0.22, 0.3, 0.16), build.random.uniform(-0.3, 0.3), base=height)
+    build.box(
+        plain(build.random.choice(palette.accents)), (0.22, 0.3, 0.16), build.random.uniform(-0.3, 0.3), base=height
+    )
     build.cylinder(plain(build.random.choice(palette.accents)), 0.07, 0.26, -0.3 * width, base=height)
     build.name("cabinet", colour, height)
     return width / 2

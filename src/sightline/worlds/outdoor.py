@@ -11,6 +11,7 @@ from sightline.worlds.scene import FAR, FLOOR, SKY, Scene
 from sightline.worlds.textures import material
 
 _DARK, _WHITE = (0.02, 0.02, 0.02), (0.9, 0.9, 0.88)
+_PARKS = (("park", "grass"), ("garden", "grass"), ("square", "paving"), ("courtyard", "gravel"), ("beach", "sand"))
 _ACCENTS = ("red", "blue", "yellow", "orange", "teal", "white", "coral", "navy")
 
 
@@ -24,9 +25,14 @@ def build_outdoor(build: Builder, *, moving: bool, street: bool | None = None) -
     sky, row = _sky(build)
     build.shell(SKY, sky)
     return build.finish(
-        room=(-FAR, -FAR, -FAR, FAR, 0.0, FAR), light=row, place=place, floor=floor,
-        standpoint=standpoint, focus=focus, focus_radius=radius,
-    )  # fmt: skip
+        room=(-FAR, -FAR, -FAR, FAR, 0.0, FAR),
+        light=row,
+        place=place,
+        floor=floor,
+        standpoint=standpoint,
+        focus=focus,
+        focus_radius=radius,
+    )
 
 
 def _sky(build: Builder) -> tuple[list[float], list[float]]:
@@ -37,16 +43,20 @@ def _sky(build: Builder) -> tuple[list[float], list[float]]:
         "golden": ((0.18, 0.3, 0.58), (0.95, 0.66, 0.42), (1.3, 0.85, 0.45), (0.4, 0.38, 0.46), (0.24, 0.18, 0.14)),
         "overcast": ((0.42, 0.5, 0.6), (0.74, 0.78, 0.82), (0.45, 0.45, 0.43), (0.66, 0.68, 0.71), (0.3, 0.29, 0.27)),
     }[hour]
-    clouds = material(zenith, _WHITE, noise=pick.uniform(0.9, 1.8), grain=(45.0, 32.0))
+    clouds = material(mixed(zenith, _WHITE, 0.22), _WHITE, noise=pick.uniform(0.5, 1.0), grain=(45.0, 32.0))
     height = {"noon": 1.3, "golden": 0.55, "overcast": 2.0}[hour]
     angle = pick.uniform(-math.pi, math.pi)
-    return clouds, light((math.cos(angle), height, math.sin(angle)), key, above, below, horizon, pick.uniform(0.004, 0.009), True)
+    return clouds, light(
+        (math.cos(angle), height, math.sin(angle)), key, above, below, horizon, pick.uniform(0.004, 0.009), True
+    )
 
 
 def _street(build: Builder, moving: bool) -> tuple[str, str, tuple[float, float], tuple[float, float, float], float]:
     pick = build.random
     asphalt = linear(GROUNDS["asphalt"])
-    build.shell(FLOOR, material(asphalt, mixed(asphalt, _DARK, 0.5), mixed(asphalt, _WHITE, 0.1), noise=0.35, grain=(0.8, 0.8)))
+    build.shell(
+        FLOOR, material(asphalt, mixed(asphalt, _DARK, 0.5), mixed(asphalt, _WHITE, 0.1), noise=0.35, grain=(0.8, 0.8))
+    )
     if moving:
         _car(build, pick.choice((-1.9, 1.9)))
     half_road, walk = pick.uniform(3.2, 4.2), 2.4
@@ -84,12 +94,22 @@ def _street(build: Builder, moving: bool) -> tuple[str, str, tuple[float, float]
 
 def _park(build: Builder, moving: bool) -> tuple[str, str, tuple[float, float], tuple[float, float, float], float]:
     pick = build.random
-    place, ground = pick.choice((("park", "grass"), ("garden", "grass"), ("square", "paving"), ("courtyard", "gravel"), ("beach", "sand")))
+    place, ground = pick.choice(_PARKS)
     tone = linear(GROUNDS[ground])
     if ground == "paving":
         second = linear(pick.choice(("slate", "terracotta", "cream")))
-        build.shell(FLOOR, material(tone, mixed(tone, second, 0.6), mixed(tone, _DARK, 0.4), cell=(1.0, 1.0), joint_width=(0.03, 0.03),
-                                    checker=(1.0, 1.0), shades=0.08))  # fmt: skip
+        build.shell(
+            FLOOR,
+            material(
+                tone,
+                mixed(tone, second, 0.6),
+                mixed(tone, _DARK, 0.4),
+                cell=(1.0, 1.0),
+                joint_width=(0.03, 0.03),
+                checker=(1.0, 1.0),
+                shades=0.08,
+            ),
+        )
     else:
         build.shell(FLOOR, material(tone, mixed(tone, _DARK, 0.55), noise=0.7, grain=(0.9, 0.9)))
     if moving:
@@ -132,7 +152,9 @@ def _house(build: Builder, colour: str, front: float, tall: float) -> None:
     # A window is what is left of a cell between wide joints in the colour of the wall.
     walls = material(glass, None, tone, cell=(front / bays, tall / floors), joint_width=(0.5, 0.42), shades=0.5)
     build.box(walls, (6.0, tall, front))
-    build.box(plain(build.random.choice(("slate", "charcoal", "terracotta", "white"))), (6.4, 0.35, front + 0.3), base=tall)
+    build.box(
+        plain(build.random.choice(("slate", "charcoal", "terracotta", "white"))), (6.4, 0.35, front + 0.3), base=tall
+    )
 
 
 def _tree(build: Builder, size: float = 1.0, crowns: int = 2) -> None:
@@ -183,8 +205,8 @@ def _monument(build: Builder) -> float:
         build.ball(plain(accent), 0.55, base=3.5)
     elif what == "sculpture":
         build.box(plain(stone), (2.0, 0.3, 2.0))
-        for level, size in enumerate((1.1, 0.85, 0.6)):
-            build.box(plain(pick.choice(_ACCENTS)), (size, size, size), base=0.3 + sum((1.1, 0.85, 0.6)[:level]), turn=pick.uniform(0, 1.5))
+        for size, base in ((1.1, 0.3), (0.85, 1.4), (0.6, 2.25)):
+            build.box(plain(pick.choice(_ACCENTS)), (size, size, size), base=base, turn=pick.uniform(0, 1.5))
         accent = ""
     else:
         build.box(material(linear(accent), _WHITE, cell=(0.3, 0.3), checker=(1.0, 0.0)), (1.8, 2.2, 1.8))
@@ -200,14 +222,19 @@ def _car(build: Builder, lane: float) -> None:
     motion = ((0.0, 0.0, pick.uniform(5.0, 8.0)), pick.uniform(0.06, 0.1), pick.random())
     build.at(lane, pick.uniform(12.0, 16.0))
     build.moving_box(plain(colour), (1.7, 0.65, 4.0), 0.0, 0.0, 0.3, *motion)
-    build.moving_box(material((0.08, 0.1, 0.13), None, linear(colour), cell=(0.75, 0.9), joint_width=(0.12, 0.1)), (1.5, 0.55, 2.1), 0.0, 0.2, 0.95, *motion)
+    build.moving_box(_cabin(colour), (1.5, 0.55, 2.1), 0.0, 0.2, 0.95, *motion)
     build.name("car", colour, 0.7, moving=True)
+
+
+def _cabin(colour: str) -> list[float]:
+    """Dark glass between bars in the colour of the car."""
+    return material((0.08, 0.1, 0.13), None, linear(colour), cell=(0.75, 0.9), joint_width=(0.12, 0.1))
 
 
 def _parked_car(build: Builder) -> None:
     colour = build.random.choice(("red", "blue", "yellow", "white", "teal"))
     build.box(plain(colour), (1.7, 0.65, 4.0), base=0.3)
-    build.box(material((0.08, 0.1, 0.13), None, linear(colour), cell=(0.75, 0.9), joint_width=(0.12, 0.1)), (1.5, 0.55, 2.1), z=0.2, base=0.95)
+    build.box(_cabin(colour), (1.5, 0.55, 2.1), z=0.2, base=0.95)
     build.box(plain("black"), (1.75, 0.36, 0.66), z=1.25)
     build.box(plain("black"), (1.75, 0.36, 0.66), z=-1.25)
     build.name("parked car", colour, 0.7)
@@ -222,10 +249,16 @@ def _floaters(build: Builder) -> None:
         radius, phase = pick.uniform(0.25, 0.45), pick.random()
         if number % 2:
             sway = (pick.uniform(0.3, 0.9), pick.uniform(0.2, 0.5), 0.0)
-            build.ball(plain(colour), (radius, radius * 1.2, radius), base=pick.uniform(1.8, 2.8), sway=sway, frequency=0.3, phase=phase)
+            build.ball(
+                plain(colour),
+                (radius, radius * 1.2, radius),
+                base=pick.uniform(1.8, 2.8),
+                sway=sway,
+                frequency=0.3,
+                phase=phase,
+            )
             build.name("balloon", colour, 2.4, moving=True)
         else:
             sway = (pick.choice((-1, 1)) * pick.uniform(1.0, 2.0), 0.0, pick.uniform(-0.6, 0.6))
             build.ball(woven(colour, "white", 0.25), radius, sway=sway, frequency=0.25, phase=phase)
             build.name("rolling ball", colour, radius, moving=True)
-

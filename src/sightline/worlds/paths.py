@@ -16,6 +16,7 @@ from sightline.cameras import se3
 from sightline.worlds.scene import Notes, Scene, distance_to_solids
 
 TRIES = 6  # the last one stands still on the spot that every builder keeps free, and pans
+VIEW = 1.1  # metres of free sight ahead of the camera
 CLEARANCE = 0.3  # metres between the camera and any solid or wall, at every frame and between frames
 
 
@@ -53,29 +54,53 @@ def draw_tries(style: str, notes: Notes) -> list[Try]:
         sign = pick.choice((-1.0, 1.0))
         if style == "walkthrough":
             one = Try(
-                x + pick.uniform(-0.3, 0.3), z + pick.uniform(-0.4, 0.3), pick.uniform(1.25, 1.6),
-                heading=ahead + pick.gauss(0, 0.25) * share, turn=sign * pick.uniform(0.0, 0.7),
-                length=pick.uniform(1.2, 3.0) * share, pitch=pick.gauss(-0.06, 0.06), nod=pick.gauss(0, 0.04),
-            )  # fmt: skip
+                x + pick.uniform(-0.3, 0.3),
+                z + pick.uniform(-0.4, 0.3),
+                pick.uniform(1.25, 1.6),
+                heading=ahead + pick.gauss(0, 0.25) * share,
+                turn=sign * pick.uniform(0.0, 0.7),
+                length=pick.uniform(1.2, 3.0) * share,
+                pitch=pick.gauss(-0.06, 0.06),
+                nod=pick.gauss(0, 0.04),
+            )
         elif style == "orbit":
             away = pick.uniform(1.6, 3.4) if outdoor else pick.uniform(0.8, 1.5)
             low, high = (0.9, 2.6) if outdoor else (0.9, 1.8)
             one = Try(
-                x, z, pick.uniform(low, high), rise=pick.uniform(-0.4, 0.4), heading=pick.uniform(-math.pi, math.pi),
-                radius=notes.focus_radius + away * (0.6 + 0.4 * share), sweep=sign * pick.uniform(0.8, 2.2) * share,
-            )  # fmt: skip
+                x,
+                z,
+                pick.uniform(low, high),
+                rise=pick.uniform(-0.4, 0.4),
+                heading=pick.uniform(-math.pi, math.pi),
+                radius=notes.focus_radius + away * (0.6 + 0.4 * share),
+                sweep=sign * pick.uniform(0.8, 2.2) * share,
+            )
         elif style == "panorama":
             one = Try(
-                x + pick.uniform(-0.3, 0.3), z + pick.uniform(-0.3, 0.3), pick.uniform(1.1, 1.8), heading=ahead + pick.gauss(0, 0.8),
-                turn=sign * pick.uniform(0.3, 1.9), course=pick.uniform(-math.pi, math.pi), length=pick.uniform(0.5, 1.8) * share,
-                pitch=pick.gauss(-0.05, 0.2), nod=pick.gauss(0, 0.12), roll=pick.gauss(0, 0.12),
-            )  # fmt: skip
+                x + pick.uniform(-0.3, 0.3),
+                z + pick.uniform(-0.3, 0.3),
+                pick.uniform(1.1, 1.8),
+                heading=ahead + pick.gauss(0, 0.8),
+                turn=sign * pick.uniform(0.3, 1.9),
+                course=pick.uniform(-math.pi, math.pi),
+                length=pick.uniform(0.5, 1.8) * share,
+                pitch=pick.gauss(-0.05, 0.2),
+                nod=pick.gauss(0, 0.12),
+                roll=pick.gauss(0, 0.12),
+            )
         else:
             one = Try(
-                x + pick.uniform(-0.6, 0.6), z + pick.uniform(-1.0, 0.5), pick.uniform(1.4, 2.4), rise=pick.uniform(-0.3, 0.6) * share,
-                heading=ahead * 0.3 + pick.gauss(0, 0.25), turn=sign * pick.uniform(0.0, 0.6), course=pick.choice((0.0, 0.0, 0.7, -0.7, 1.5)),
-                length=pick.uniform(1.6, 4.5) * share, pitch=pick.gauss(0.0, 0.07), nod=pick.gauss(0, 0.04),
-            )  # fmt: skip
+                x + pick.uniform(-0.6, 0.6),
+                z + pick.uniform(-1.0, 0.5),
+                pick.uniform(1.4, 2.4),
+                rise=pick.uniform(-0.3, 0.6) * share,
+                heading=ahead * 0.3 + pick.gauss(0, 0.25),
+                turn=sign * pick.uniform(0.0, 0.6),
+                course=pick.choice((0.0, 0.0, 0.7, -0.7, 1.5)),
+                length=pick.uniform(1.6, 4.5) * share,
+                pitch=pick.gauss(0.0, 0.07),
+                nod=pick.gauss(0, 0.04),
+            )
         tries.append(one)
     tries.append(Try(x, z, 1.5, heading=ahead, turn=0.5))
     return tries
@@ -97,11 +122,14 @@ def sample_paths(scenes: Scene, style: str, frames: int, fps: float) -> Tensor: 
         poses[waiting] = se3.from_parts(rotation, position)
         if number == TRIES - 1:
             break
-        some = scenes.select(waiting)
-        clear = distance_to_solids(some, position.float(), seconds.expand(len(waiting), -1)).amin(-1)
+        some, when = scenes.select(waiting), seconds.expand(len(waiting), -1)
+        clear = distance_to_solids(some, position.float(), when).amin(-1)
+        ahead = (position + VIEW * rotation[..., 2]).float()  # a path that ends with its nose to a wall is no shot
+        blocked = distance_to_solids(some, ahead, when).amin(-1) <= 0
         # The distance to a solid changes at most as fast as the camera moves: half a step covers what lies between.
         step = position.diff(dim=1).norm(dim=-1).amax(-1) if frames > 1 else torch.zeros(len(waiting))
-        waiting = waiting[clear <= CLEARANCE + 0.05 + 0.5 * step + (0.2 if style == "openworld" else 0.0)]
+        needed = CLEARANCE + 0.05 + 0.5 * step + (0.2 if style == "openworld" else 0.0)
+        waiting = waiting[(clear <= needed) | blocked & (style != "orbit")]
         if len(waiting) == 0:
             break
     return poses

@@ -72,7 +72,9 @@ def _beside_map(batch: WorldBatch, video: Tensor, clip: int) -> np.ndarray:  # -
     return np.concatenate([frames, np.stack(maps)], axis=2)
 
 
-def _map(scene: Scene, solids: Tensor, poses: Tensor, frame: int, side: int, half_angle: float) -> np.ndarray:  # [S, S, 3]
+def _map(
+    scene: Scene, solids: Tensor, poses: Tensor, frame: int, side: int, half_angle: float
+) -> np.ndarray:  # [S, S, 3]
     """The scene from above, forward (z) up, at one frame."""
     way = poses[:, [0, 2], 3]
     low, high = scene.room[0, [0, 2]].double(), scene.room[0, [3, 5]].double()

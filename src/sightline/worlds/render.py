@@ -29,7 +29,7 @@ _TILE = 16  # pixels on a side
 _TILE_MARGIN = 1.5  # pixels around a tile within which solids count as met
 # CPU: what stays in a core's cache through the hundreds of operations on it, and what torch leaves to one thread, so that
 # groups of tiles can be spread over threads that never wait for each other.
-_RAYS_AT_ONCE = 28 << 10
+_RAYS_AT_ONCE = 31 << 10
 _COMPILED_RAYS_AT_ONCE = 1 << 26  # CUDA: about 10 clips of 33 x 128 x 128 x 4 samples
 
 
@@ -55,14 +55,33 @@ def render_batch(
     return _frames(view, samples, compile), _depth(view, compile)
 
 
-def render_frames(scenes: Scene, camera_to_world: Tensor, intrinsics: Tensor, xi: Tensor, width: int, height: int, *,
-                  seconds: Tensor | None = None, samples: int = DEFAULT_SAMPLES, compile: bool | None = None) -> Tensor:  # fmt: skip
+def render_frames(
+    scenes: Scene,
+    camera_to_world: Tensor,
+    intrinsics: Tensor,
+    xi: Tensor,
+    width: int,
+    height: int,
+    *,
+    seconds: Tensor | None = None,
+    samples: int = DEFAULT_SAMPLES,
+    compile: bool | None = None,
+) -> Tensor:
     """The frames of `render_batch` alone."""
     return _frames(_View.checked(scenes, camera_to_world, intrinsics, xi, width, height, seconds), samples, compile)
 
 
-def render_depth(scenes: Scene, camera_to_world: Tensor, intrinsics: Tensor, xi: Tensor, width: int, height: int, *,
-                 seconds: Tensor | None = None, compile: bool | None = None) -> Tensor:  # fmt: skip
+def render_depth(
+    scenes: Scene,
+    camera_to_world: Tensor,
+    intrinsics: Tensor,
+    xi: Tensor,
+    width: int,
+    height: int,
+    *,
+    seconds: Tensor | None = None,
+    compile: bool | None = None,
+) -> Tensor:
     """The depth of `render_batch` alone."""
     return _depth(_View.checked(scenes, camera_to_world, intrinsics, xi, width, height, seconds), compile)
 
@@ -100,15 +119,19 @@ class _View:
         width, height = whole_number("width", width), whole_number("height", height)
         clips, frames = len(scenes), poses.shape[1] if poses.ndim == 4 else 0
         for name, value, shape in (
-            ("camera_to_world", poses, (clips, frames, 4, 4)), ("intrinsics", lens, (clips, frames, 3, 3)), ("xi", xi, (clips,)),
-        ):  # fmt: skip
+            ("camera_to_world", poses, (clips, frames, 4, 4)),
+            ("intrinsics", lens, (clips, frames, 3, 3)),
+            ("xi", xi, (clips,)),
+        ):
             if frames == 0 or tuple(value.shape) != shape:
                 expected = str(list(shape)).replace(" 0,", " T,")
                 raise SightlineError(f"{name} has shape {tuple(value.shape)}: expected {expected} for {clips} scenes.")
         if seconds is None:
             seconds = (torch.arange(frames) / DEFAULT_FPS).expand(clips, -1)
         elif tuple(seconds.shape) != (clips, frames):
-            raise SightlineError(f"seconds has shape {tuple(seconds.shape)}: expected {[clips, frames]}, a time per frame.")
+            raise SightlineError(
+                f"seconds has shape {tuple(seconds.shape)}: expected {[clips, frames]}, a time per frame."
+            )
         focal = torch.stack([lens[..., 0, 0], lens[..., 1, 1], lens[..., 0, 2], lens[..., 1, 2]], -1)
         parts = [poses[..., :3, :3].flatten(2), poses[..., :3, 3], focal, xi[:, None, None].expand(-1, frames, 1)]
         camera = torch.cat([part.to(scenes.device, torch.float32) for part in parts], -1)
@@ -116,7 +139,9 @@ class _View:
 
     def of_clips(self, chosen: slice) -> _View:
         scene = self.scenes
-        some = Scene(scene.solids[chosen], scene.room[chosen], scene.materials[chosen], scene.light[chosen], scene.notes[chosen])
+        some = Scene(
+            scene.solids[chosen], scene.room[chosen], scene.materials[chosen], scene.light[chosen], scene.notes[chosen]
+        )
         return replace(self, scenes=some, camera=self.camera[chosen], solids=self.solids[chosen])
 
     def packets(self) -> tuple[Packets, Tensor]:
@@ -135,8 +160,16 @@ class _View:
             floor_light=floor_light(scene) if lit else scene.light[:, None],
             floor_extent=floor_extent(scene)[clip],
             lattice=LATTICE.to(scene.device),
-            movers=0.65 * (scene.solids[:, list(MOVERS), 11] > 0).float()[clip] if scene.moves else None,
+            movers=self._blobs(),
         )
+
+    def _blobs(self) -> dict[int, Tensor]:
+        """How dark the shadow is that each moving solid drags along, [B] per slot that may move."""
+        if not self.scenes.moves:
+            return {}
+        blobs = {slot: 0.65 * (self.scenes.solids[:, slot, 11] > 0).float() for slot in MOVERS}
+        # On CUDA all slots are kept: asking which are empty would wait for the device, and change the compiled shape.
+        return {slot: blob for slot, blob in blobs.items() if blob.is_cuda or bool(blob.any())}
 
 
 def _frames(view: _View, samples: int, compile: bool | None) -> Tensor:
@@ -146,7 +179,9 @@ def _frames(view: _View, samples: int, compile: bool | None) -> Tensor:
     def colour(packets: Packets, around: Surroundings, x: Tensor, y: Tensor, near: dict[str, Tensor] | None) -> Tensor:
         return _colour(packets, around, x, y, near, samples, footprint)
 
-    return _cast(view, offsets, colour, torch.empty(3, dtype=torch.uint8), compile, _compiled_colour(samples, footprint))
+    return _cast(
+        view, offsets, colour, torch.empty(3, dtype=torch.uint8), compile, _compiled_colour(samples, footprint)
+    )
 
 
 def _depth(view: _View, compile: bool | None) -> Tensor:
@@ -154,7 +189,13 @@ def _depth(view: _View, compile: bool | None) -> Tensor:
 
 
 def _colour(
-    packets: Packets, around: Surroundings, x: Tensor, y: Tensor, near: dict[str, Tensor] | None, samples: int, footprint: float
+    packets: Packets,
+    around: Surroundings,
+    x: Tensor,
+    y: Tensor,
+    near: dict[str, Tensor] | None,
+    samples: int,
+    footprint: float,
 ) -> Tensor:  # [P, R / samples, 3] uint8
     rays = camera_rays(packets.camera, x, y)
     distance, slot = first_hit(packets, rays, near)
@@ -196,7 +237,11 @@ def _depth_compiler() -> Callable[..., Tensor]:
 
 def _cast(view: _View, offsets: Tensor, per_ray: Any, like: Tensor, compile: bool | None, compiled: Any) -> Tensor:
     if view.camera.is_cuda or compile:
-        fused = compiled if compile or compile is None else lambda packets, around, x, y: per_ray(packets, around, x, y, None)
+        fused = (
+            compiled
+            if compile or compile is None
+            else lambda packets, around, x, y: per_ray(packets, around, x, y, None)
+        )
         return _cast_whole(view, offsets, fused, like)
     return _cast_tiles(view, offsets, per_ray, like)
 
@@ -210,7 +255,9 @@ def _cast_whole(view: _View, offsets: Tensor, per_ray: Any, like: Tensor) -> Ten
     y = (y.flatten() + offsets[:, 1:]).flatten()[None].to(view.camera.device)
     at_once = max(1, min(clips, _COMPILED_RAYS_AT_ONCE // (frames * pixels * len(offsets))))
     for start in range(0, clips, at_once):
-        chosen = slice(min(start, clips - at_once), min(start, clips - at_once) + at_once)  # the last overlaps: one shape
+        chosen = slice(
+            min(start, clips - at_once), min(start, clips - at_once) + at_once
+        )  # the last overlaps: one shape
         part = view.of_clips(chosen)
         packets, clip = part.packets()
         out[chosen] = per_ray(packets, part.surroundings(clip, len(like) == 3), x, y).unflatten(0, (at_once, frames))
@@ -240,14 +287,15 @@ def _cast_tiles(view: _View, offsets: Tensor, per_ray: Any, like: Tensor) -> Ten
         group = Packets(packets.camera[some], packets.solids[some], packets.room[some])
         of = frame[some]
         near = {kind: _first_true(meets[some, slots]) + slots.start for kind, slots in KINDS.items()}
-        light = replace(around, clip=clip[of], light=around.light[of], floor_extent=around.floor_extent[of],
-                        movers=None if around.movers is None else around.movers[of])  # fmt: skip
+        light = replace(around, clip=clip[of], light=around.light[of], floor_extent=around.floor_extent[of])
         out[some] = per_ray(group, light, left[some, None] + x, top[some, None] + y, near)
 
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:
         list(pool.map(cast, order.split(max(1, _RAYS_AT_ONCE // len(x)))))
     out = out.reshape(len(view.scenes), -1, rows, columns, _TILE, _TILE, len(like)).transpose(3, 4)
-    return out.reshape(len(view.scenes), -1, rows * _TILE, columns * _TILE, len(like))[:, :, : view.height, : view.width]
+    return out.reshape(len(view.scenes), -1, rows * _TILE, columns * _TILE, len(like))[
+        :, :, : view.height, : view.width
+    ]
 
 
 def _first_true(mask: Tensor) -> Tensor:  # [P, N] -> [P, K]

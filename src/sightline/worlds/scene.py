@@ -79,9 +79,8 @@ class Scene:
 
     def select(self, which: Tensor) -> Scene:  # [W] whole numbers, on the CPU
         """Some of the scenes, in this order."""
-        rows = which.to(self.device)
-        tensors = (self.solids, self.room, self.materials, self.light)
-        return Scene(*(one[rows] for one in tensors), notes=tuple(self.notes[i] for i in which.tolist()))
+        rows, notes = which.to(self.device), tuple(self.notes[i] for i in which.tolist())
+        return Scene(self.solids[rows], self.room[rows], self.materials[rows], self.light[rows], notes)
 
     @property
     def device(self) -> torch.device:
@@ -93,8 +92,10 @@ class Scene:
         return any(thing.moving for notes in self.notes for thing in notes.things)
 
     def to(self, device: torch.device | str) -> Scene:
-        tensors = (self.solids, self.room, self.materials, self.light)
-        return Scene(*(one.to(device, non_blocking=True) for one in tensors), notes=self.notes)
+        solids, room, materials, light = (
+            one.to(device) for one in (self.solids, self.room, self.materials, self.light)
+        )
+        return Scene(solids, room, materials, light, self.notes)
 
     def solids_at(self, seconds: Tensor) -> Tensor:  # [B, T] -> [B, T, SOLIDS, 8]
         """Centre, half size and turn of every solid at these times."""
@@ -110,8 +111,9 @@ def stack(scenes: Sequence[Scene]) -> Scene:
     """Several scenes as one batch."""
     if not scenes:
         raise SightlineError("scenes is empty: expected at least one scene.")
-    parts = [torch.cat([getattr(one, name) for one in scenes]) for name in ("solids", "room", "materials", "light")]
-    return Scene(*parts, notes=tuple(note for one in scenes for note in one.notes))
+    solids, room = torch.cat([one.solids for one in scenes]), torch.cat([one.room for one in scenes])
+    materials, light = torch.cat([one.materials for one in scenes]), torch.cat([one.light for one in scenes])
+    return Scene(solids, room, materials, light, tuple(note for one in scenes for note in one.notes))
 
 
 def distance_to_solids(scene: Scene, points: Tensor, seconds: Tensor) -> Tensor:  # [B, T, 3], [B, T] -> [B, T]
@@ -141,4 +143,3 @@ def distance_to_solids(scene: Scene, points: Tensor, seconds: Tensor) -> Tensor:
 def _outside(beyond: Tensor) -> Tensor:  # [..., axes] -> [...]
     """Distance to a box given how far a point is beyond its faces, axis by axis."""
     return beyond.clamp_min(0).norm(dim=-1) + beyond.amax(-1).clamp_max(0)
-

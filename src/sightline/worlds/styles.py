@@ -1,9 +1,9 @@
 """Four styles of clip that stand in for the four training sources, each with its places, motion, lens and pose units.
 
-    walkthrough  RealEstate10K  rooms            smooth forward motion            an arbitrary scale per clip
-    orbit        DL3DV          rooms, outdoors  wide arcs around something       an arbitrary scale per clip
-    panorama     PanShot        rooms, outdoors  turning, any lens, tilted        metres, near depth known
-    openworld    OmniWorld      outdoors         gliding, things move             metres / 20
+walkthrough  RealEstate10K  rooms            smooth forward motion            an arbitrary scale per clip
+orbit        DL3DV          rooms, outdoors  wide arcs around something       an arbitrary scale per clip
+panorama     PanShot        rooms, outdoors  turning, any lens, tilted        metres, near depth known
+openworld    OmniWorld      outdoors         gliding, things move             metres / 20
 """
 
 from __future__ import annotations
@@ -79,7 +79,13 @@ class WorldBatch:
     def true_trajectory(self, clip: int = 0) -> Trajectory:
         """Where the camera was, in metres of its scene."""
         return Trajectory(
-            self.camera_to_world[clip], self.intrinsics[clip], self.width, self.height, xi=float(self.xi[clip]), fps=self.fps, unit="metre"
+            self.camera_to_world[clip],
+            self.intrinsics[clip],
+            self.width,
+            self.height,
+            xi=float(self.xi[clip]),
+            fps=self.fps,
+            unit="metre",
         )
 
     def reported_trajectory(self, clip: int = 0) -> Trajectory:
@@ -143,10 +149,15 @@ def sample_batch(style: str, seeds: Sequence[int], frames: int = 33, width: int 
     # The unified model images a ray at angle a from the axis at f sin(a) / (cos(a) + xi).
     focal = (width / 2) * (angle.cos() + xi) / angle.sin()
     one = torch.ones_like(focal)
-    intrinsics = lens.intrinsics_matrix(focal, focal, one * (width / 2), one * (height / 2))[:, None].expand(-1, frames, 3, 3)
+    intrinsics = lens.intrinsics_matrix(focal, focal, one * (width / 2), one * (height / 2))[:, None].expand(
+        -1, frames, 3, 3
+    )
     near = None
     if style == "panorama":
-        small = intrinsics[:, :1] * torch.tensor([_NEAR_GRID / width, _NEAR_GRID / height, 1.0], dtype=torch.float64)[:, None]
+        small = (
+            intrinsics[:, :1]
+            * torch.tensor([_NEAR_GRID / width, _NEAR_GRID / height, 1.0], dtype=torch.float64)[:, None]
+        )
         depth = render_depth(scenes, poses[:, :1], small, xi, _NEAR_GRID, _NEAR_GRID)
         near = depth.flatten(1).quantile(NEAR_SHARE, dim=1) * scale
     return WorldBatch(style, scenes, poses, intrinsics, xi, scale, near, width, height)
