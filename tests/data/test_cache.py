@@ -306,6 +306,18 @@ def test_other_settings_are_refused(undisturbed: Path, data: Path, encoder: Clip
     assert bytes_of(undisturbed) == before
 
 
+def test_other_options_of_a_source_are_refused(tmp_path: Path, data: Path, encoder: ClipEncoder):
+    def write(options: str) -> None:
+        writer = CacheWriter(tmp_path, Clips(open_sources([f"dl3dv:{data / 'dl3dv'}{options}"]), CUT), encoder, "tiny")
+        writer.prepare()
+
+    write("")
+    write("?eta=1")  # what it is anyway
+    for options in ("?eta=2", "?images=images_8", "?fps=30"):
+        with pytest.raises(SightlineError, match="was made with sources .* and this run asks for"):
+            write(options)
+
+
 def test_shards_of_another_run_are_refused(tmp_path: Path, undisturbed: Path, data: Path, encoder: ClipEncoder):
     write_cache(tmp_path, data, encoder, dtype="float32")
     (tmp_path / "shard-00000.safetensors").write_bytes((undisturbed / "shard-00000.safetensors").read_bytes())
