@@ -314,7 +314,7 @@ def test_other_options_of_a_source_are_refused(tmp_path: Path, data: Path, encod
     write("")
     write("?eta=1")  # what it is anyway
     for options in ("?eta=2", "?images=images_8", "?fps=30"):
-        with pytest.raises(SightlineError, match="was made with sources .* and this run asks for"):
+        with pytest.raises(SightlineError, match=r"was made with sources .* and this run asks for"):
             write(options)
 
 
