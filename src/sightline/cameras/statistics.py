@@ -129,6 +129,15 @@ def compare(a: Trajectory, b: Trajectory) -> PathComparison:
     )
 
 
+def moment_magnitudes(trajectory: Trajectory, token_grid: tuple[int, int] = TOKEN_GRID) -> Tensor:  # -> [t, h w]
+    """|m| of the rays through the centres of a (rows, columns) grid, the path anchored at frame 0, whose own are 0.
+
+    Of a path longer than 500 frames, 500 are looked at, evenly spread.
+    """
+    at = torch.linspace(0, len(trajectory) - 1, min(len(trajectory), _FRAMES_LOOKED_AT)).round().long()
+    return token_rays(trajectory.anchored(), at, *token_grid)[..., 3:].norm(dim=-1)
+
+
 def _steps(trajectory: Trajectory) -> Tensor:  # -> [max(T - 1, 1)]
     """Distances between consecutive camera centres; a single frame takes one step of 0."""
     return _or_zero(trajectory.positions.diff(dim=0).norm(dim=-1))
@@ -152,8 +161,7 @@ def _horizontal_fov(trajectory: Trajectory) -> Tensor:  # -> [T] degrees
 
 
 def _moment_statistics(trajectory: Trajectory, rows: int, columns: int) -> MomentStatistics:
-    at = torch.linspace(0, len(trajectory) - 1, min(len(trajectory), _FRAMES_LOOKED_AT)).round().long()
-    moment = token_rays(trajectory.anchored(), at, rows, columns)[..., 3:].norm(dim=-1).flatten()
+    moment = moment_magnitudes(trajectory, (rows, columns)).flatten()
     ordered = moment.sort().values
     low, median, high = (float(ordered[round(share * (len(ordered) - 1))]) for share in (0.05, 0.5, 0.95))
     zero_share = float((moment <= plucker.MOMENT_FLOOR).double().mean())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 
+from sightline.cli._console import parsed_size, print_line, print_table
 from sightline.errors import SightlineError
 
 if TYPE_CHECKING:
@@ -65,17 +66,17 @@ class Make:
 
         if self.plot is not None:
             picture_path(self.plot)  # refused before anything is written
-        width, height = _size(self.size)
+        width, height = parsed_size(self.size)
         shot: Any = {"frames": self.frames, "width": width, "height": height, "fps": self.fps}
         shot |= _given(focal_mm=self.focal_mm, easing=self.easing)
         path = moves.parse(self.moves, **shot)
         _print_numbers(self.moves, path)
         if self.out is not None:
             path.save(self.out, format=self.format)
-            _print(f"wrote {self.out}")
+            print_line(f"wrote {self.out}")
         if self.plot is not None:
             path.plot(self.plot, title=self.moves)
-            _print(f"drew {self.plot}")
+            print_line(f"drew {self.plot}")
 
 
 @dataclass
@@ -137,7 +138,7 @@ class Show(_Reading):
             draw, title, labels = Path("paths.png"), f"{len(paths)} camera paths", names
         draw = self.plot or draw
         draw_trajectories(paths, draw, title=title, labels=labels)
-        _print(f"drew {draw}")
+        print_line(f"drew {draw}")
 
 
 @dataclass
@@ -170,11 +171,11 @@ class Convert(_Reading):
         if self.frames is not None:
             path = path.resampled(self.frames)
         if self.size is not None:
-            path = path.fitted(*_size(self.size))
+            path = path.fitted(*parsed_size(self.size))
         path.save(self.target, format=self.to)
         written = FORMATS[self.to or detect(self.target)]
-        _print(f"wrote {self.target} ({written.title})")
-        _print(f"it loses {written.loses}")
+        print_line(f"wrote {self.target} ({written.title})")
+        print_line(f"it loses {written.loses}")
 
 
 @dataclass
@@ -199,12 +200,14 @@ class Compare(_Reading):
             ("rotation (degrees)", f"{degrees(found.mean_rotation):.6g}", f"{degrees(found.max_rotation):.6g}"),
             (f"translation ({paths[0].unit})", f"{found.mean_translation:.6g}", f"{found.max_translation:.6g}"),
         ]
-        _print_table(f"{names[1]} against {names[0]}", ("difference", "mean", "largest"), rows)
-        _print(f"path length of {names[1]} / {names[0]}: {found.path_length_ratio:.4g}")
-        _print(f"focal length of {names[1]} / {names[0]}: {_span(float(found.focal.min()), float(found.focal.max()))}")
+        print_table(f"{names[1]} against {names[0]}", ("difference", "mean", "largest"), rows)
+        print_line(f"path length of {names[1]} / {names[0]}: {found.path_length_ratio:.4g}")
+        print_line(
+            f"focal length of {names[1]} / {names[0]}: {_span(float(found.focal.min()), float(found.focal.max()))}"
+        )
         if self.plot is not None:
             draw_trajectories(paths, self.plot, title="two camera paths", labels=names)
-            _print(f"drew {self.plot}")
+            print_line(f"drew {self.plot}")
 
 
 @dataclass
@@ -223,9 +226,9 @@ class Moves:
             ]
             plain = [re.sub(r": '?[\w |]+'? = ", "=", amount) for amount in amounts]
             rows.append((name, "\n".join(plain), (inspect.getdoc(move) or "").split("\n")[0]))
-        _print_table("moves", ("move", "amounts", "what it does"), rows)
+        print_table("moves", ("move", "amounts", "what it does"), rows)
         others = ", ".join(name.replace("_", " ") for name in moves.ALIASES)
-        _print(f"other tools' names are understood too, and said what they mean: {others}")
+        print_line(f"other tools' names are understood too, and said what they mean: {others}")
 
 
 @dataclass
@@ -236,17 +239,10 @@ class Formats:
         from sightline.cameras.formats import FORMATS
 
         rows = [(one.name, f"{one.title}\n{one.convention}", one.loses) for one in FORMATS.values()]
-        _print_table("formats", ("name", "what it is", "a written file loses"), rows)
+        print_table("formats", ("name", "what it is", "a written file loses"), rows)
 
 
 # -- words and tables --------------------------------------------------------------------------------------------------
-
-
-def _size(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)[xX](\d+)", text.strip())
-    if not found:
-        raise SightlineError(f"size is {text!r}: expected WIDTHxHEIGHT, such as 832x480.")
-    return int(found[1]), int(found[2])
 
 
 def _given(**options: Any) -> dict[str, Any]:
@@ -292,7 +288,7 @@ def _print_numbers(title: str, path: Trajectory) -> None:
         ("moment |m|", f"median {moment.median:.4g}, 5 to 95 %: {_span(moment.percentile_5, moment.percentile_95)}"),
         ("m = 0", f"{moment.zero_share:.2%} of the tokens, {columns}x{rows} a frame"),
     ]
-    _print_table(title, ("", ""), lines)
+    print_table(title, ("", ""), lines)
 
 
 def _print_rows(names: Sequence[str], paths: Sequence[Trajectory]) -> None:
@@ -308,23 +304,4 @@ def _print_rows(names: Sequence[str], paths: Sequence[Trajectory]) -> None:
             )
         )  # fmt: skip
     header = ("file", "frames", "s", "length", "extent", "gap", "turn", "mm", "|m|")
-    _print_table(f"{len(paths)} camera paths", header, rows)
-
-
-def _print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from rich import box
-    from rich.table import Table
-
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_header=any(header))
-    for index, name in enumerate(header):
-        table.add_column(name, style="cyan" if index == 0 else None, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    _print(table)
-
-
-def _print(what: object) -> None:
-    from rich.console import Console
-
-    # File names are printed as they are: no markup, no emoji, no colours guessed.
-    Console(markup=False, emoji=False, highlight=False, soft_wrap=isinstance(what, str)).print(what)
+    print_table(f"{len(paths)} camera paths", header, rows)

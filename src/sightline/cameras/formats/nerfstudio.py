@@ -32,12 +32,7 @@ _DISTORTION = ("k1", "k2", "k3", "k4", "p1", "p2")
 
 def read(file: InputFile, *, width: Any = None, height: Any = None, fps: Any = DEFAULT_FPS) -> Trajectory:
     """`width` and `height` are needed only where the file states neither its size nor its principal point."""
-    document = file.json
-    frames = file.frames(file.field(document, "frames"), "frames")
-    for index, frame in enumerate(frames):
-        file.field(frame, "transform_matrix", f"frames[{index}]")
-    if all(isinstance(frame.get("file_path"), str) for frame in frames):
-        frames = sorted(frames, key=lambda frame: natural_key(frame["file_path"]))
+    document, frames = file.json, _ordered_frames(file)
     poses, lenses, sizes = [], [], set()
     distorted = False
     for index, frame in enumerate(frames):
@@ -68,6 +63,15 @@ def read(file: InputFile, *, width: Any = None, height: Any = None, fps: Any = D
     )
 
 
+def picture_paths(file: InputFile) -> list[str]:
+    """file_path of each frame, in the order of `read`."""
+    frames = _ordered_frames(file)
+    for index, frame in enumerate(frames):
+        if not isinstance(frame.get("file_path"), str):
+            raise file.error(f"found no file_path in frames[{index}], expected the name of its picture.")
+    return [frame["file_path"] for frame in frames]
+
+
 def write(trajectory: Trajectory, path: Path) -> None:
     shared = constant_lens(trajectory)
     lenses = [
@@ -86,6 +90,15 @@ def write(trajectory: Trajectory, path: Path) -> None:
         for index, matrix in enumerate(flip_opengl(trajectory.camera_to_world).tolist())
     ]
     write_whole(path, json_text(document))
+
+
+def _ordered_frames(file: InputFile) -> list[dict[str, Any]]:
+    frames = file.frames(file.field(file.json, "frames"), "frames")
+    for index, frame in enumerate(frames):
+        file.field(frame, "transform_matrix", f"frames[{index}]")
+    if all(isinstance(frame.get("file_path"), str) for frame in frames):
+        frames = sorted(frames, key=lambda frame: natural_key(frame["file_path"]))
+    return frames
 
 
 def sniff(file: InputFile) -> bool:

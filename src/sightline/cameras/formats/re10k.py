@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from sightline.cameras import se3
 from sightline.cameras.formats._build import build, fps_from_seconds, warn_distortion, with_last_row
@@ -30,17 +31,12 @@ def read(file: InputFile, *, width: Any = None, height: Any = None) -> Trajector
 
     A file that we wrote names its size in the first line.
     """
-    has_url = bool(file.rows) and len(file.rows[0][1].split()) != COLUMNS
-    ours = _OUR_SIZE.search(file.rows[0][1]) if has_url else None
+    ours = _OUR_SIZE.search(file.rows[0][1]) if file.rows else None
     stated = ours.groups() if ours else _SOURCE_SIZE
     columns = file.whole(int(stated[0]) if width is None else width, "the option width")
     rows_px = file.whole(int(stated[1]) if height is None else height, "the option height")
-    rows = file.rows[has_url:]
-    file.check_frame_count(len(rows))
-    lines = [line for line, _ in rows]
-    numbers = torch.tensor(
-        [file.numbers(line, text, COLUMNS, _MEANING) for line, text in rows], dtype=torch.float64
-    )  # [T, 19]
+    lines = [line for line, _ in _frame_rows(file)]
+    numbers = _numbers(file)
     if bool((numbers[:, 5:7] != 0).any()):
         warn_distortion(file)
     size = numbers.new_tensor([columns, rows_px, columns, rows_px])
@@ -53,6 +49,11 @@ def read(file: InputFile, *, width: Any = None, height: Any = None) -> Trajector
         lines=lines,
         fps=fps_from_seconds((numbers[:, 0] / _MICROSECONDS).tolist()),
     )
+
+
+def timestamps(file: InputFile) -> list[int]:
+    """Microseconds of each frame, which also name the picture files of a downloaded clip."""
+    return [int(stamp) for stamp in _numbers(file)[:, 0].tolist()]
 
 
 def write(trajectory: Trajectory, path: Path) -> None:
@@ -73,6 +74,19 @@ def write(trajectory: Trajectory, path: Path) -> None:
     ]
     address = _ADDRESS.format(width=trajectory.width, height=trajectory.height)
     write_whole(path, address + "\n" + number_rows(rows))
+
+
+def _frame_rows(file: InputFile) -> list[tuple[int, str]]:
+    """(line number, text) of every frame: all rows but the URL."""
+    has_url = bool(file.rows) and len(file.rows[0][1].split()) != COLUMNS
+    rows = file.rows[has_url:]
+    file.check_frame_count(len(rows))
+    return rows
+
+
+def _numbers(file: InputFile) -> Tensor:  # -> [T, 19]
+    rows = [file.numbers(line, text, COLUMNS, _MEANING) for line, text in _frame_rows(file)]
+    return torch.tensor(rows, dtype=torch.float64)
 
 
 def sniff(file: InputFile) -> bool:

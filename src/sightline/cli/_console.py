@@ -1,0 +1,47 @@
+"""What the verbs print, and the words they read: tables, lines, bars, sizes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from sightline.errors import SightlineError
+
+Item = TypeVar("Item")
+
+
+def parsed_size(text: str) -> tuple[int, int]:
+    """(width, height) from WIDTHxHEIGHT."""
+    found = re.fullmatch(r"(\d+)[xX](\d+)", text.strip())
+    if not found:
+        raise SightlineError(f"size is {text!r}: expected WIDTHxHEIGHT, such as 832x480.")
+    return int(found[1]), int(found[2])
+
+
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_header=any(header))
+    for index, name in enumerate(header):
+        table.add_column(name, style="cyan" if index == 0 else None, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    print_line(table)
+
+
+def print_line(what: object) -> None:
+    from rich.console import Console
+
+    # File names are printed as they are: no markup, no emoji, no colours guessed.
+    Console(markup=False, emoji=False, highlight=False, soft_wrap=isinstance(what, str)).print(what)
+
+
+def bar(items: Sequence[Item], what: str) -> Iterable[Item]:
+    """The items, with a progress bar on stderr, where that is a terminal; it is gone when they are through."""
+    from rich.console import Console
+    from rich.progress import track
+
+    console = Console(stderr=True)
+    return track(items, description=what, console=console, transient=True, disable=not console.is_terminal)

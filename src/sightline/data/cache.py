@@ -1,0 +1,225 @@
+"""A folder of encoded clips: safetensors shards that are written whole, and an index made from them at the end.
+
+    CACHE/
+      settings.json                 what the clips were made with; another run with other settings is refused
+      shard-00000.safetensors       clips 0 .. n-1 of the run's list, shard-00001 the next n, ...
+      index.json                    written when all shards are there: where each clip is, and what was skipped
+
+A shard depends on nothing but the settings and its number, so that a run that was killed and goes on, or one on several
+processes, leaves the same bytes as one that was never disturbed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from sightline.checks import whole_number
+from sightline.data.clip import Clip, Skips
+from sightline.data.clips import Clips
+from sightline.data.encode import ClipEncoder
+from sightline.errors import SightlineError
+from sightline.files import reason, write_whole, written_whole
+
+_LOG = logging.getLogger("sightline.data")
+_VERSION = 1
+_METADATA = "sightline"  # one entry: safetensors writes several in no fixed order
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+
+
+class CacheWriter:
+    """Writes the shards of a cache that are missing. Processes share the work by shard number."""
+
+    def __init__(
+        self,
+        folder: str | Path,
+        clips: Clips,
+        encoder: ClipEncoder,
+        model: str,
+        *,
+        dtype: str = "bfloat16",
+        shard_clips: int = 64,
+        rank: int = 0,
+        processes: int = 1,
+    ) -> None:
+        """model: the name that settings.json shows. dtype: of latents and text as stored; cameras are float64."""
+        if dtype not in DTYPES:
+            raise SightlineError(f"dtype is {dtype!r}: expected one of {', '.join(DTYPES)}.")
+        if not len(clips):
+            raise SightlineError(f"there are no clips to cache ({len(clips.skips)} skipped): expected at least one.")
+        encoder.check_size(clips.cut.width, clips.cut.height)
+        self.folder, self.clips, self.encoder = Path(folder), clips, encoder
+        self.shard_clips = whole_number("shard_clips", shard_clips)
+        self.rank, self.processes, self.dtype = rank, processes, DTYPES[dtype]
+        self.settings = {
+            "version": _VERSION,
+            "model": model,
+            "pipeline": type(encoder.pipe).__name__,
+            **{f"weights of the {part}": digest for part, digest in encoder.digests().items()},
+            "computed in": str(encoder.pipe.text_encoder.dtype).removeprefix("torch."),
+            "dtype": dtype,
+            "shard_clips": shard_clips,
+            **asdict(clips.cut),
+            "sources": [source.settings() for source in clips.sources],
+            "clips": len(clips),
+            "list of clips": _digest([[window.source, window.name] for window in clips.windows]),
+        }
+        # The name of a model is where it lay; its weights are what counts.
+        self.fingerprint = _digest({name: value for name, value in self.settings.items() if name != "model"})
+
+    @property
+    def shards(self) -> int:
+        return -(-len(self.clips) // self.shard_clips)
+
+    def prepare(self) -> None:
+        """Once per run, by one process before any writes: refuse foreign settings, clear what a kill left half done."""
+        path = self.folder / "settings.json"
+        if path.is_file():
+            _refuse_other_settings(self.folder, read_json(path), json.loads(json.dumps(self.settings)))
+        elif self.folder.is_dir() and any(self.folder.glob("shard-*.safetensors")):
+            raise SightlineError(f"{self.folder}: found shards without a settings.json, expected an empty folder.")
+        else:
+            write_whole(path, json.dumps(self.settings, indent=1) + "\n")
+        for leftover in self.folder.glob(".*"):
+            if leftover.name.startswith((".shard-", ".index.", ".settings.")):
+                leftover.unlink(missing_ok=True)
+
+    def missing(self) -> list[int]:
+        """This process's shards that are still to be written."""
+        own = range(self.rank, self.shards, self.processes)
+        return [shard for shard in own if not self._is_written(shard)]
+
+    def write(self, on_clip: Callable[[], object] = lambda: None) -> None:
+        """Write what is missing, then the index if that makes the cache whole. `on_clip` is called after each clip."""
+        for shard in self.missing():
+            self._write_shard(shard, on_clip)
+        if all(self._is_written(shard) for shard in range(self.shards)):
+            self._write_index()
+
+    def clips_of(self, shard: int) -> range:
+        return range(shard * self.shard_clips, min((shard + 1) * self.shard_clips, len(self.clips)))
+
+    def _path(self, shard: int) -> Path:
+        return self.folder / f"shard-{shard:05d}.safetensors"
+
+    def _is_written(self, shard: int) -> bool:
+        """Whether the shard is there and whole; one of another run is refused, a damaged one is made again."""
+        path = self._path(shard)
+        if not path.is_file():
+            return False
+        try:
+            header = read_header(path)
+        except SightlineError as error:
+            _LOG.warning("%s; it is written again", str(error).rstrip("."))
+            return False
+        if header["fingerprint"] != self.fingerprint:
+            raise SightlineError(f"{path}: was made with other settings than {self.folder / 'settings.json'} says.")
+        return True
+
+    def _write_shard(self, shard: int, on_clip: Callable[[], object]) -> None:
+        tensors: dict[str, torch.Tensor] = {}
+        entries: list[dict[str, Any]] = []
+        skips = Skips(self.clips.skips.strict)
+        for index, clip in self._read(self.clips_of(shard)):
+            if isinstance(clip, SightlineError):
+                window = self.clips.windows[index]
+                skips.report(self.clips.sources[window.source].name, window.name, clip)
+            else:
+                key = f"{len(entries):05d}"
+                tensors |= {f"{key}.{name}": tensor for name, tensor in self._tensors(clip).items()}
+                entries.append(_entry(clip))
+            on_clip()
+        header = {"fingerprint": self.fingerprint, "clips": entries, "skips": [asdict(skip) for skip in skips]}
+        # A shard whose clips are all broken still has to be a file that says so.
+        tensors = tensors or {"empty": torch.zeros(1)}
+        with written_whole(self._path(shard)) as temporary:
+            save_file(tensors, temporary, metadata={_METADATA: json.dumps(header)})
+
+    def _read(self, indices: range) -> Iterator[tuple[int, Clip | SightlineError]]:
+        """The clips, or what is wrong with them; the next one is read while this one is encoded."""
+
+        def read(index: int) -> Clip | SightlineError:
+            try:
+                return self.clips[index]
+            except SightlineError as error:
+                return error
+
+        with ThreadPoolExecutor(max_workers=1) as reader:
+            ahead = reader.submit(read, indices[0])
+            for index in indices:
+                clip = ahead.result()
+                if index != indices[-1]:
+                    ahead = reader.submit(read, index + 1)
+                yield index, clip
+
+    def _tensors(self, clip: Clip) -> dict[str, torch.Tensor]:
+        encoded = self.encoder.encode(clip)
+        return {
+            **{name: tensor.to(self.dtype).contiguous() for name, tensor in encoded.items()},
+            "camera_to_world": clip.trajectory.camera_to_world.contiguous(),
+            "intrinsics": clip.trajectory.intrinsics.contiguous(),
+        }
+
+    def _write_index(self) -> None:
+        """From the shards themselves, so that any process may write it, and twice does no harm."""
+        clips: list[dict[str, Any]] = []
+        skips = [asdict(skip) for skip in self.clips.skips]
+        for shard in range(self.shards):
+            header = read_header(self._path(shard))
+            clips += [
+                {"source": entry["source"], "name": entry["name"], "shard": shard, "place": place}
+                for place, entry in enumerate(header["clips"])
+            ]
+            skips += header["skips"]
+        lines = ",\n".join("  " + json.dumps(clip) for clip in clips)
+        text = f'{{"fingerprint": "{self.fingerprint}",\n "skips": {json.dumps(skips)},\n "clips": [\n{lines}\n]}}\n'
+        write_whole(self.folder / "index.json", text)
+        _LOG.info("cached %d clips in %d shards, skipped %d", len(clips), self.shards, len(skips))
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """What a shard says about itself."""
+    try:
+        with safe_open(path, framework="pt") as shard:
+            header = json.loads((shard.metadata() or {})[_METADATA])
+        return {name: header[name] for name in ("fingerprint", "clips", "skips")}
+    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
+        raise SightlineError(f"{path}: cannot be read ({reason(error)}), expected a shard of a cache.") from None
+
+
+def _entry(clip: Clip) -> dict[str, Any]:
+    """What a clip is, beside its tensors."""
+    path = clip.trajectory
+    camera = {name: getattr(path, name) for name in ("width", "height", "xi", "fps", "unit", "near_depth")}
+    return {"source": clip.source, "name": clip.name, "caption": clip.caption, "camera": camera}
+
+
+def _refuse_other_settings(folder: Path, made: Any, asked: dict[str, Any]) -> None:
+    made = made if isinstance(made, dict) else {}
+    for name in [*asked, *made]:
+        if name != "model" and made.get(name) != asked.get(name):
+            raise SightlineError(
+                f"{folder}: was made with {name} {json.dumps(made.get(name))} and this run asks for "
+                f"{json.dumps(asked.get(name))}: expected the same settings, or another folder."
+            )
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise SightlineError(f"{path}: cannot be read ({reason(error)}), expected JSON.") from None
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]

@@ -1,0 +1,77 @@
+"""Clip: some frames and the camera that took them, in the units of training. And what becomes of a broken one."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.cameras.trajectory import Trajectory
+from sightline.errors import SightlineError
+
+_LOG = logging.getLogger("sightline.data")
+_REPORTED_ONE_BY_ONE = 20  # after this many, skips are only counted
+
+
+@dataclass(frozen=True, eq=False)
+class Clip:
+    """A window of a source, ready to encode.
+
+    frames: [T, H, W, 3] uint8.
+    trajectory: T frames for pictures of this size, anchored and scaled as was asked (see Cut).
+    name: unique within its source and the same in every run: the shot, and the first frame of the window.
+    """
+
+    frames: np.ndarray
+    trajectory: Trajectory
+    caption: str
+    source: str
+    name: str
+
+    def __post_init__(self) -> None:
+        frames, path = self.frames, self.trajectory
+        if not isinstance(frames, np.ndarray) or frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[3] != 3:
+            found = f"{getattr(frames, 'dtype', type(frames).__name__)} {list(getattr(frames, 'shape', []))}"
+            raise SightlineError(f"frames of {self.name!r} are {found}: expected uint8 [T, H, W, 3].")
+        if frames.shape[:3] != (len(path), path.height, path.width):
+            raise SightlineError(
+                f"frames of {self.name!r} have shape {list(frames.shape)}: expected [{len(path)}, {path.height}, "
+                f"{path.width}, 3] as the trajectory says."
+            )
+        for field in ("caption", "source", "name"):
+            if not isinstance(getattr(self, field), str) or not getattr(self, field).strip():
+                raise SightlineError(f"{field} is {getattr(self, field)!r}: expected some text.")
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A clip that could not be used, and why, in one sentence."""
+
+    source: str
+    name: str
+    reason: str
+
+
+class Skips(list[Skip]):
+    """The broken clips met so far. In strict mode the first one stops the work with its sentence."""
+
+    def __init__(self, strict: bool = False) -> None:
+        super().__init__()
+        self.strict = strict
+
+    def report(self, source: str, name: str, error: SightlineError) -> Skip:
+        if self.strict:
+            raise SightlineError(f"{source}/{name}: {error}") from None
+        skip = Skip(source, name, str(error))
+        self.append(skip)
+        if len(self) <= _REPORTED_ONE_BY_ONE:
+            _LOG.warning("skipped %s/%s: %s", source, name, error)
+        if len(self) == _REPORTED_ONE_BY_ONE:
+            _LOG.warning("further clips are skipped without a line each")
+        return skip
+
+    def log_count(self) -> None:
+        """One line that says how many were skipped, where any were."""
+        if self:
+            _LOG.warning("skipped %d clip%s", len(self), "" if len(self) == 1 else "s")

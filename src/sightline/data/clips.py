@@ -1,0 +1,138 @@
+"""Clips: every window of some sources as one list, in an order that is the same in every run and every process."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sightline.cameras.trajectory import Trajectory
+from sightline.data.clip import Clip, Skips
+from sightline.data.cut import Cut
+from sightline.data.pictures import FittedFrames
+from sightline.data.sources import Source
+from sightline.data.split import Part, in_part
+from sightline.errors import SightlineError
+
+_LOG = logging.getLogger("sightline.data")
+_ASPECT_TOLERANCE = 0.01  # pictures of 480x270 for cameras of 3840x2160 are rounded by less
+
+
+@dataclass(frozen=True)
+class Window:
+    """Where a clip comes from. Reading it is a matter of the sources."""
+
+    source: int  # position among the sources
+    shot: str
+    start: int  # first frame of the shot
+
+    @property
+    def name(self) -> str:
+        return f"{self.shot}@{self.start}"
+
+
+class Clips(Sequence[Clip]):
+    """The clips of some sources. Making it reads every camera file and no pixels; indexing reads one clip.
+
+    part, held_out: which scenes, and the share that is held out (see sightline.data.split).
+    strict: the first broken shot or clip stops the work; otherwise it is reported in `skips` and left out.
+    progress: wraps the shots while they are listed, to show a bar: progress(shots, what).
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        cut: Cut | None = None,
+        *,
+        part: Part = "all",
+        held_out: float = 0.01,
+        strict: bool = False,
+        progress: Callable[[Sequence[str], str], Iterable[str]] = lambda shots, _: shots,
+    ) -> None:
+        self.cut = cut or Cut()
+        self.sources = [source.filmed_for(self.cut) for source in sources]
+        self.skips = Skips(strict)
+        self.windows: list[Window] = []
+        self._last_shot: tuple[int, str, Trajectory] | None = None
+        self._said: set[str] = set()
+        for index, source in enumerate(self.sources):
+            shots = [shot for shot in source.shots() if in_part(part, source.name, source.scene(shot), held_out)]
+            with self._warned_once():
+                for shot in progress(shots, f"reading cameras of {source.name}"):
+                    self._add(index, shot)
+        self.skips.log_count()
+
+    def _add(self, index: int, shot: str) -> None:
+        source = self.sources[index]
+        try:
+            starts = self.cut.starts(source.length(shot))
+        except SightlineError as error:
+            self.skips.report(source.name, shot, error)
+            return
+        self.windows += [Window(index, shot, start) for start in starts]
+
+    def __len__(self) -> int:
+        return len(self.windows)
+
+    def __getitem__(self, index: int) -> Clip:  # type: ignore[override]  # slices of pixels are nobody's wish
+        """One clip; a broken one raises its sentence."""
+        window = self.windows[index]
+        source, indices = self.sources[window.source], self.cut.indices(window.start)
+        shot = self._trajectory(window)
+        pictures = source.pictures(window.shot).read(indices, self.cut.width, self.cut.height)
+        self._check_aspect(source, shot, pictures)
+        return Clip(
+            frames=pictures.frames,
+            trajectory=self.cut.trajectory(shot, window.start, source.eta, pictures.original_size),
+            caption=source.caption(window.shot, indices) or self.cut.caption,
+            source=source.name,
+            name=window.name,
+        )
+
+    def __iter__(self) -> Iterator[Clip]:
+        """All clips that can be read; the broken ones are reported in `skips`."""
+        for index, window in enumerate(self.windows):
+            try:
+                clip = self[index]
+            except SightlineError as error:
+                self.skips.report(self.sources[window.source].name, window.name, error)
+                continue
+            yield clip
+
+    def camera(self, index: int) -> Trajectory:
+        """The cameras of one clip, without its pixels."""
+        window = self.windows[index]
+        return self.cut.trajectory(self._trajectory(window), window.start, self.sources[window.source].eta)
+
+    def _trajectory(self, window: Window) -> Trajectory:
+        """Cameras of the whole shot; the last one is kept, since windows of a shot follow one another."""
+        key = (window.source, window.shot)
+        if self._last_shot is None or self._last_shot[:2] != key:
+            with self._warned_once():
+                self._last_shot = (*key, self.sources[window.source].trajectory(window.shot))
+        return self._last_shot[2]
+
+    @contextmanager
+    def _warned_once(self) -> Iterator[None]:
+        """Readers warn of what they leave out for every file; of thousands, one is enough."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            yield
+        for warning in caught:
+            what = str(warning.message).rpartition(": ")[2]
+            if what not in self._said:
+                self._said.add(what)
+                _LOG.warning("%s (and so on)", warning.message)
+
+    @staticmethod
+    def _check_aspect(source: Source, shot: Trajectory, pictures: FittedFrames) -> None:
+        if source.intrinsics_follow_any_picture:
+            return
+        width, height = pictures.original_size
+        if abs(width * shot.height / (height * shot.width) - 1) > _ASPECT_TOLERANCE:
+            raise SightlineError(
+                f"found pictures of {width}x{height}, expected the aspect ratio of {shot.width}x{shot.height} "
+                f"that the cameras were made for."
+            )

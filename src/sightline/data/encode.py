@@ -1,0 +1,115 @@
+"""From pixels and words to what a Wan transformer is trained on, exactly as the stock pipelines make it."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from diffusers import AutoencoderKLWan, DiffusionPipeline, WanImageToVideoPipeline, WanPipeline
+from torch import Tensor
+
+from sightline.data.clip import Clip
+from sightline.errors import SightlineError
+from sightline.files import reason
+
+_PIPELINES = {one.__name__: one for one in (WanPipeline, WanImageToVideoPipeline)}
+TEXT_TOKENS = 512  # what the Wan pipelines pad prompts to
+_PATCH = 2  # latent pixels per token, in every Wan release
+_SAMPLED = 512  # values of each weight that go into the digest of a model
+
+
+def load_encoder(
+    model: str | Path, device: str | torch.device = "cpu", dtype: torch.dtype | None = None
+) -> ClipEncoder:
+    """The VAE and the text encoder of a Wan model, a hub id or a folder; its transformers are left where they are.
+
+    dtype: of the text encoder; bfloat16 on a GPU and float32 elsewhere unless given. The VAE is float32.
+    """
+    device = torch.device(device)
+    dtype = dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
+    try:
+        name = DiffusionPipeline.load_config(model).get("_class_name")
+        if name not in _PIPELINES:
+            raise SightlineError(f"model {str(model)!r} is a {name}: expected a Wan pipeline.")
+        vae = AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32)
+        # By its own class: the base class would load the transformers all the same.
+        pipe = _PIPELINES[name].from_pretrained(model, vae=vae, dtype=dtype, transformer=None, transformer_2=None)
+    except SightlineError:
+        raise
+    except (OSError, ValueError) as error:  # missing folder, no network, an unknown id, a file that is not a model
+        raise SightlineError(
+            f"model {str(model)!r} cannot be loaded ({reason(error)}): expected a hub id or a folder."
+        ) from None
+    return ClipEncoder(pipe.to(device))
+
+
+class ClipEncoder:
+    """The VAE and the text encoder of a pipeline. One clip at a time: what it gives never depends on its neighbours."""
+
+    def __init__(self, pipe: Any) -> None:
+        self.pipe = pipe
+        # Image-to-video with per-token timesteps (TI2V-5B) conditions on the latent of the first frame, which is latent
+        # frame 0 of the whole clip, the VAE being causal. Without them (I2V-A14B) it takes channels of their own.
+        self.has_condition = isinstance(pipe, WanImageToVideoPipeline) and not pipe.config.expand_timesteps
+
+    def check_size(self, width: int, height: int) -> None:
+        multiple = int(self.pipe.vae_scale_factor_spatial) * _PATCH
+        for name, pixels in (("width", width), ("height", height)):
+            if pixels % multiple:
+                raise SightlineError(f"{name} is {pixels}: expected a multiple of {multiple} for this model.")
+
+    def encode(self, clip: Clip) -> dict[str, Tensor]:
+        """latents [C, t, h, w] and text [tokens, D], float32; condition [C, t, h, w] for models with such channels."""
+        video = pixels(clip.frames)
+        tensors = {"latents": self.latents(video), "text": self.text(clip.caption)}
+        if self.has_condition:
+            first = torch.zeros_like(video)
+            first[:, :, 0] = video[:, :, 0]
+            tensors["condition"] = self.latents(first)
+        return tensors
+
+    @torch.no_grad()
+    def latents(self, video: Tensor) -> Tensor:  # [1, 3, T, H, W] in -1..1 -> [C, t, h, w]
+        """The mode of the posterior, normalised by the VAE's own statistics, as WanImageToVideoPipeline does."""
+        vae = self.pipe.vae
+        posterior = vae.encode(video.to(vae.device, vae.dtype)).latent_dist
+        latents = posterior.mode().float()
+        mean = torch.tensor(vae.config.latents_mean).view(1, vae.config.z_dim, 1, 1, 1).to(latents)
+        inverse_std = 1.0 / torch.tensor(vae.config.latents_std).view(1, vae.config.z_dim, 1, 1, 1).to(latents)
+        return ((latents - mean) * inverse_std)[0].cpu()
+
+    @torch.no_grad()
+    def text(self, caption: str) -> Tensor:  # -> [tokens, D]
+        """The pipeline's own embedding without its padding, which is zeros."""
+        embedding, _ = self.pipe.encode_prompt(
+            caption, do_classifier_free_guidance=False, max_sequence_length=TEXT_TOKENS
+        )
+        embedding = embedding[0].float().cpu()
+        used = embedding.abs().amax(-1).nonzero()
+        return embedding[: int(used[-1]) + 1 if len(used) else 0]
+
+    def digests(self) -> dict[str, str]:
+        """A fingerprint of the weights of each part: the same model under another path counts as the same."""
+        return {name: weights_digest(getattr(self.pipe, name)) for name in ("vae", "text_encoder")}
+
+
+def pixels(frames: np.ndarray) -> Tensor:  # [T, H, W, 3] uint8 -> [1, 3, T, H, W] float32 in -1..1
+    return (torch.from_numpy(frames).float() / 255.0 * 2.0 - 1.0).permute(3, 0, 1, 2)[None]
+
+
+def padded_text(text: Tensor, tokens: int = TEXT_TOKENS) -> Tensor:  # [n, D] -> [tokens, D]
+    return torch.nn.functional.pad(text, (0, 0, 0, tokens - len(text)))
+
+
+def weights_digest(module: torch.nn.Module) -> str:
+    """Of names, shapes and a sample of the values: quick even for a text encoder of 11 GB."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(module.state_dict().items()):
+        flat = tensor.detach().flatten()
+        step = max(len(flat) // _SAMPLED, 1)
+        digest.update(f"{name} {list(tensor.shape)}".encode())
+        digest.update(flat[::step].float().cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]

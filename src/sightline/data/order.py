@@ -1,0 +1,104 @@
+"""In which order clips are seen: shuffled epochs, or a mixture by weight. Both are functions of a seed and a position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import torch
+
+from sightline.checks import number
+from sightline.errors import SightlineError
+
+_BLOCK = 4096  # draws of a mixture that are made at once
+
+
+class Order(Protocol):
+    """An endless sequence of clip indices that can be entered anywhere."""
+
+    def from_position(self, position: int) -> Iterator[int]:
+        """The indices at position, position + 1, ..."""
+
+    def epoch(self, position: int) -> int:
+        """How many times all clips were gone through (on average, for a mixture) before this position."""
+
+
+class Shuffled:
+    """Every clip once per epoch, each epoch in another order."""
+
+    def __init__(self, length: int, seed: int = 0) -> None:
+        if length < 1:
+            raise SightlineError("there are no clips to shuffle: expected at least one.")
+        self.length, self.seed = length, seed
+
+    def from_position(self, position: int) -> Iterator[int]:
+        while True:
+            epoch, offset = divmod(position, self.length)
+            order = _permutation(self.length, self.seed, epoch)
+            yield from order[offset:]
+            position += self.length - offset
+
+    def epoch(self, position: int) -> int:
+        return position // self.length
+
+
+class Mixed:
+    """Sources drawn by weight; within a source every clip once before any comes again, each round in another order.
+
+    groups: clip indices of each source. weights: relative shares of the draws, not of the clips.
+    """
+
+    def __init__(self, groups: Mapping[str, Sequence[int]], weights: Mapping[str, float], seed: int = 0) -> None:
+        if set(groups) != set(weights):
+            raise SightlineError(
+                f"weights name {', '.join(sorted(weights)) or 'nothing'}: expected the sources {', '.join(sorted(groups))}."
+            )
+        for name, group in groups.items():
+            if not len(group) and weights[name]:
+                raise SightlineError(f"the source {name!r} has no clips: expected some, or a weight of 0.")
+        shares = [number(f"the weight of {name!r}", weights[name], at_least=0.0) for name in groups]
+        if not sum(shares) > 0:
+            raise SightlineError("all weights are 0: expected at least one source to draw from.")
+        self.seed, self.length = seed, sum(len(group) for group in groups.values())
+        self._groups = [list(group) for group in groups.values()]
+        self._shares = torch.tensor(shares, dtype=torch.float64)
+
+    def from_position(self, position: int) -> Iterator[int]:
+        block, offset = divmod(position, _BLOCK)
+        drawn = [0] * len(self._groups)  # draws from each source so far; replayed, which costs no reading
+        for earlier in range(block):
+            for source, count in enumerate(self._draws(earlier).bincount(minlength=len(drawn)).tolist()):
+                drawn[source] += count
+        rounds: dict[int, tuple[int, list[int]]] = {}
+        while True:
+            for place, source in enumerate(self._draws(block).tolist()):
+                if place >= offset:
+                    yield self._pick(source, drawn[source], rounds)
+                drawn[source] += 1
+            block, offset = block + 1, 0
+
+    def epoch(self, position: int) -> int:
+        return position // self.length
+
+    def _draws(self, block: int) -> torch.Tensor:  # -> [_BLOCK] source of each draw
+        return torch.multinomial(self._shares, _BLOCK, replacement=True, generator=_generator(self.seed, 0, block))
+
+    def _pick(self, source: int, draw: int, rounds: dict[int, tuple[int, list[int]]]) -> int:
+        group = self._groups[source]
+        turn, place = divmod(draw, len(group))
+        if source not in rounds or rounds[source][0] != turn:
+            rounds[source] = (turn, _permutation(len(group), self.seed, source + 1, turn))
+        return group[rounds[source][1][place]]
+
+
+def _permutation(length: int, *key: int) -> list[int]:
+    return torch.randperm(length, generator=_generator(*key)).tolist()
+
+
+def _generator(*key: int) -> torch.Generator:
+    """A generator of its own for each key: numbers that are near each other give streams that are not."""
+    seed = 0
+    for part in key:
+        seed = (seed * 0x9E3779B97F4A7C15 + part + 0x632BE59BD9B4E019) % 2**64
+        seed ^= seed >> 29
+    return torch.Generator().manual_seed(seed % 2**63)

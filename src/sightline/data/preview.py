@@ -1,0 +1,85 @@
+"""Clips to look at: a contact sheet of several, and a video of each with its camera path beside it."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from sightline.cameras.trajectory import Trajectory
+from sightline.data.clip import Clip
+from sightline.data.clips import Clips
+from sightline.data.cut import Cut
+from sightline.data.sources import Source
+from sightline.errors import SightlineError
+from sightline.files import written_whole
+
+_COLUMNS = 6  # frames of a clip on the contact sheet
+_SHEET_WIDTH = 1600
+_PAPER, _INK, _QUIET, _DONE = (255, 255, 255), (34, 38, 43), (195, 200, 207), (200, 69, 44)
+_OVERSAMPLING = 3  # lines are drawn this much larger and scaled down, which smooths them
+
+
+def write_preview(source: Source, cut: Cut, clips: int, folder: str | Path, strict: bool = False) -> list[Path]:
+    """Write NAME.png, the contact sheet of the first clips of a source, and NAME-0.mp4, ...; returns what was written."""
+    from sightline.generation.video import save_video  # a room below this one: only a preview writes video
+
+    folder = Path(folder)
+    shown = list(islice(Clips([source], cut, strict=strict), clips))
+    if not shown:
+        raise SightlineError(f"{source.name}: found no clip that can be read, expected at least one to show.")
+    sheet = folder / f"{source.name}.png"
+    with written_whole(sheet) as temporary:
+        contact_sheet(shown).save(temporary)
+    written = [sheet]
+    for index, clip in enumerate(shown):
+        written.append(folder / f"{source.name}-{index}.mp4")
+        save_video(beside_path(clip), written[-1], fps=clip.trajectory.fps)
+    return written
+
+
+def contact_sheet(clips: list[Clip]) -> Image.Image:
+    """One row of frames per clip, from its first to its last, over its caption."""
+    height, width = clips[0].frames.shape[1:3]
+    cell = (_SHEET_WIDTH // _COLUMNS, round(_SHEET_WIDTH / _COLUMNS * height / width))
+    row = cell[1] + 22
+    sheet = Image.new("RGB", (cell[0] * _COLUMNS, row * len(clips)), _PAPER)
+    draw = ImageDraw.Draw(sheet)
+    for number, clip in enumerate(clips):
+        for column, frame in enumerate(np.linspace(0, len(clip.frames) - 1, _COLUMNS).round().astype(int)):
+            picture = Image.fromarray(clip.frames[frame]).resize(cell, Image.Resampling.LANCZOS)
+            sheet.paste(picture, (column * cell[0], number * row))
+        draw.text((4, number * row + cell[1] + 4), f"{clip.source}/{clip.name}   {clip.caption}"[:240], fill=_INK)
+    return sheet
+
+
+def beside_path(clip: Clip) -> np.ndarray:  # -> [T, H, W + H, 3] uint8
+    """The frames, and to their right the path from above with the camera of the frame on it."""
+    height = clip.frames.shape[1]
+    panels = [path_panel(clip.trajectory, frame, height) for frame in range(len(clip.frames))]
+    return np.concatenate([clip.frames, np.stack(panels)], axis=2)
+
+
+def path_panel(trajectory: Trajectory, frame: int, side: int) -> np.ndarray:  # -> [side, side, 3] uint8
+    """The path seen from above, first camera's forward upwards; what was travelled is coloured, the view a wedge."""
+    path = trajectory.anchored()
+    above = path.positions[:, (0, 2)].numpy() * (1, -1)  # [T, 2] right, and down the picture
+    size = side * _OVERSAMPLING
+    spread = max(float(np.ptp(above, axis=0).max()), 1e-9)
+    middle = (above.max(0) + above.min(0)) / 2
+    points = [tuple(point) for point in (above - middle) / spread * 0.62 * size + size / 2]
+    panel = Image.new("RGB", (size, size), _PAPER)
+    draw = ImageDraw.Draw(panel)
+    stroke = max(size // 90, 1)
+    draw.line(points, fill=_QUIET, width=stroke, joint="curve")
+    draw.line(points[: frame + 1], fill=_DONE, width=stroke, joint="curve")
+    # The left and right edge of the view, as directions on the floor plan.
+    half = path.width / 2 / float(path.intrinsics[frame, 0, 0])
+    edges = path.rotations[frame].numpy() @ np.array([[-half, half], [0.0, 0.0], [1.0, 1.0]])  # [3, 2]
+    x, y = points[frame]
+    tips = [(x + 0.13 * size * float(right), y - 0.13 * size * float(ahead)) for right, _, ahead in edges.T]
+    draw.line([(x, y), tips[0], tips[1], (x, y)], fill=_INK, width=stroke, joint="curve")
+    draw.ellipse([x - 2 * stroke, y - 2 * stroke, x + 2 * stroke, y + 2 * stroke], fill=_DONE)
+    return np.asarray(panel.resize((side, side), Image.Resampling.LANCZOS))

@@ -1,0 +1,65 @@
+"""The sources by name, and the one line that says which one, where, and how: KIND:PLACE?option=value&option=value."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from sightline.data.sources._source import Source
+from sightline.data.sources.dl3dv import DL3DV
+from sightline.data.sources.omniworld import OmniWorld
+from sightline.data.sources.panshot import PanShot
+from sightline.data.sources.re10k import RealEstate10K
+from sightline.data.sources.worlds import Worlds
+from sightline.errors import SightlineError
+
+__all__ = [
+    "DL3DV",
+    "SOURCES",
+    "OmniWorld",
+    "PanShot",
+    "RealEstate10K",
+    "Source",
+    "Worlds",
+    "open_source",
+    "open_sources",
+]
+
+SOURCES: dict[str, type[Source]] = {one.kind: one for one in (RealEstate10K, DL3DV, PanShot, OmniWorld, Worlds)}
+
+
+def open_source(text: str) -> Source:
+    """`re10k:/data/re10k`, `dl3dv:/data/dl3dv?images=images_8`, `worlds:walkthrough?clips=500`, ..."""
+    kind, colon, rest = text.partition(":")
+    place, _, query = rest.partition("?")
+    if kind not in SOURCES or not colon or not place:
+        raise SightlineError(f"source is {text!r}: expected KIND:PLACE with KIND one of {', '.join(SOURCES)}.")
+    accepted = {
+        name: one.annotation
+        for name, one in inspect.signature(SOURCES[kind]).parameters.items()
+        if one.kind is one.KEYWORD_ONLY
+    }
+    options: dict[str, Any] = {}
+    for assignment in filter(None, query.split("&")):
+        name, _, value = assignment.partition("=")
+        if name not in accepted:
+            raise SightlineError(f"{name} is no option of {kind}: expected one of {', '.join(accepted)}.")
+        convert = next((kind for kind in (int, float) if str(accepted[name]).startswith(kind.__name__)), str)
+        try:
+            options[name] = convert(value)
+        except ValueError:
+            raise SightlineError(f"{name} of {kind} is {value!r}: expected a number.") from None
+    return SOURCES[kind](place, **options)
+
+
+def open_sources(texts: Sequence[str]) -> list[Source]:
+    """Several sources, each under a name of its own."""
+    sources = [open_source(text) for text in texts]
+    if not sources:
+        raise SightlineError("no source is given: expected at least one, such as re10k:/data/re10k.")
+    names = [source.name for source in sources]
+    for name in names:
+        if names.count(name) > 1:
+            raise SightlineError(f"two sources are named {name!r}: expected names of their own (add ?name=...).")
+    return sources

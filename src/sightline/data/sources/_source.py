@@ -1,0 +1,136 @@
+"""Source: what the rest of this room knows of a dataset. A shot is one continuous take; it is named, never numbered."""
+
+from __future__ import annotations
+
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from sightline.cameras.trajectory import Trajectory
+from sightline.checks import number
+from sightline.data.cut import Cut
+from sightline.data.pictures import PICTURE_ENDINGS, VIDEO_ENDINGS, PictureFiles, Pictures, VideoFile
+from sightline.errors import SightlineError
+from sightline.files import reason
+
+
+class Source(ABC):
+    """Shots with cameras. Listing them and reading a camera touch no pixels; anything broken is a SightlineError.
+
+    name: of the source in clip names, statistics and mixtures.
+    eta: factor that brings the source's positions to the common scale (paper: 1, 1, 1 and 20 for OmniWorld).
+    """
+
+    kind: str
+    default_eta: float = 1.0
+    intrinsics_follow_any_picture: bool = False
+    """True where intrinsics are fractions of the picture: it may be stored at any size and aspect ratio."""
+
+    def __init__(self, name: str | None = None, eta: float | None = None) -> None:
+        self.name = name or self.kind
+        self.eta = number("eta", self.default_eta if eta is None else eta, above=0.0)
+
+    @abstractmethod
+    def shots(self) -> list[str]:
+        """Names of all shots, in an order that does not depend on the file system."""
+
+    @abstractmethod
+    def trajectory(self, shot: str) -> Trajectory:
+        """The cameras of a whole shot in the source's own world and units."""
+
+    @abstractmethod
+    def pictures(self, shot: str) -> Pictures:
+        """The frames of a shot, one per pose."""
+
+    def length(self, shot: str) -> int:
+        """Frames of a shot whose cameras can be read."""
+        return len(self.trajectory(shot))
+
+    def caption(self, shot: str, indices: Sequence[int]) -> str | None:
+        """What these frames of the shot show, where the source says so."""
+        return None
+
+    def scene(self, shot: str) -> str:
+        """The place that a shot shows: shots of one scene are never divided between training and held-out."""
+        return shot
+
+    def filmed_for(self, cut: Cut) -> Source:
+        """Itself, unless the source is made on the fly and can be made to measure."""
+        return self
+
+    def settings(self) -> dict[str, Any]:
+        """What makes clips of this source what they are, apart from where it is stored."""
+        return {"kind": self.kind, "name": self.name, "eta": self.eta}
+
+
+class FolderSource(Source):
+    """A source that lies in a folder. `options` are those of its kind, which also decide what its clips are."""
+
+    def __init__(self, root: str | Path, *, name: str | None, eta: float | None, **options: Any) -> None:
+        super().__init__(name, eta)
+        self.options = options
+        self.root = Path(root)
+        if not self.root.is_dir():
+            raise SightlineError(f"{self.root}: found no folder there, expected {self.kind} data.")
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), **self.options}
+
+    def folder(self, asked: str | None, candidates: Sequence[str], what: str) -> Path:
+        """The folder that an option names, or the first candidate that exists."""
+        for candidate in [asked] if asked else candidates:
+            if (self.root / candidate).is_dir():
+                return self.root / candidate
+        expected = asked or " or ".join(candidates)
+        raise SightlineError(f"{self.root}: found no folder of {what}, expected {expected}.")
+
+
+def folders_with(root: Path, file_name: str) -> list[Path]:
+    """Every folder below `root` that holds this file, by name; what lies inside such a folder is not walked."""
+    found = []
+    for folder, below, files in os.walk(root, followlinks=True):
+        if file_name in files:
+            found.append(Path(folder))
+            below.clear()
+        below.sort()
+    return sorted(found)
+
+
+def video_or_frames(folder: Path, stem: str, frame_names: Sequence[str], frames: int) -> Pictures:
+    """`folder/stem.mp4`, or a folder `folder/stem` with one picture per name, whatever its ending."""
+    for ending in VIDEO_ENDINGS:
+        if (folder / f"{stem}{ending}").is_file():
+            return VideoFile(folder / f"{stem}{ending}", frames)
+    if not (folder / stem).is_dir():
+        raise SightlineError(f"{folder / stem}: found neither a video nor a folder of that name, expected the frames.")
+    return PictureFiles(picture_files(folder / stem, frame_names))
+
+
+def picture_files(folder: Path, stems: Sequence[str]) -> list[Path]:
+    """The picture of each stem in a folder; one that is missing is named with a usual ending, and fails when read."""
+    try:
+        there = {Path(name).stem: name for name in os.listdir(folder) if name.lower().endswith(PICTURE_ENDINGS)}
+    except OSError as error:
+        raise SightlineError(f"{folder}: cannot be listed ({reason(error)}), expected a folder of frames.") from None
+    return [folder / there.get(stem, f"{stem}{PICTURE_ENDINGS[0]}") for stem in stems]
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """(line number, object) of each line of a jsonl file."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise SightlineError(f"{path}: cannot be read ({reason(error)}), expected one JSON object per line.") from None
+    for line, text in enumerate(lines, start=1):
+        if not text.strip():
+            continue
+        try:
+            entry = json.loads(text)
+        except (ValueError, RecursionError):
+            entry = None
+        if not isinstance(entry, dict):
+            raise SightlineError(f"{path}, line {line}: found no JSON object, expected one.")
+        yield line, entry

@@ -1,0 +1,55 @@
+"""DL3DV: one folder per scene, with nerfstudio's transforms.json beside the pictures.
+
+    ROOT/
+      [1K/]<scene hash>/[nerfstudio/]transforms.json    any depth: every folder that holds one is a scene
+      [1K/]<scene hash>/[nerfstudio/]images_4/frame_00001.png
+
+Camera-to-world poses with OpenGL axes; intrinsics in pixels of the full picture, whatever size the folder of pictures
+has. Lens distortion is left out, and the pictures keep it. The scenes carry no captions.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sightline.cameras import formats
+from sightline.cameras.formats import nerfstudio
+from sightline.cameras.formats._files import InputFile
+from sightline.cameras.trajectory import Trajectory
+from sightline.data.pictures import PictureFiles, Pictures
+from sightline.data.sources._source import FolderSource, folders_with, picture_files
+from sightline.errors import SightlineError
+
+_POSES = "transforms.json"
+_PICTURE_FOLDERS = ("images_4", "images_2", "images", "images_8")  # 960x540 suits 832x480 best
+
+
+class DL3DV(FolderSource):
+    kind = "dl3dv"
+
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        images: str | None = None,
+        fps: float = 16.0,
+        name: str | None = None,
+        eta: float | None = None,
+    ) -> None:
+        """images: the folder of pictures in each scene; without it, the first of images_4, images_2, images, images_8."""
+        super().__init__(root, name=name, eta=eta, images=images, fps=fps)
+        self._images, self._fps = images, fps
+
+    def shots(self) -> list[str]:
+        return [folder.relative_to(self.root).as_posix() for folder in folders_with(self.root, _POSES)]
+
+    def trajectory(self, shot: str) -> Trajectory:
+        return formats.load(self.root / shot / _POSES, format="nerfstudio", fps=self._fps)
+
+    def pictures(self, shot: str) -> Pictures:
+        stems = [Path(path).stem for path in nerfstudio.picture_paths(InputFile(self.root / shot / _POSES))]
+        asked = (self._images,) if self._images else _PICTURE_FOLDERS
+        for folder in asked:
+            if (self.root / shot / folder).is_dir():
+                return PictureFiles(picture_files(self.root / shot / folder, stems))
+        raise SightlineError(f"{self.root / shot}: found no folder of pictures, expected {' or '.join(asked)}.")

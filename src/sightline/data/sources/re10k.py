@@ -1,0 +1,117 @@
+"""RealEstate10K: one txt of poses per clip, and its frames as a video or as pictures named by timestamp.
+
+    ROOT/
+      pose_files/[train/]0000cc6d8b108390.txt         also train/*.txt, as the original archive unpacks
+      video_clips/[train/]0000cc6d8b108390.mp4        one frame per pose line, as CameraCtrl cuts them
+      frames/[train/]0000cc6d8b108390/52553000.png    or pictures named by the timestamp of their pose line
+      annotations/train.json                          optional, CameraCtrl: [{clip_name, clip_path, pose_file, caption}]
+      captions/train.json                             optional: {"0000cc6d8b108390.mp4": ["caption"]}
+
+World-to-camera poses, OpenCV axes, intrinsics as fractions of the picture. Whole YouTube videos are not cut here.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from sightline.cameras import formats
+from sightline.cameras.formats import re10k as txt
+from sightline.cameras.formats._files import InputFile, shown
+from sightline.cameras.trajectory import Trajectory
+from sightline.data.pictures import VIDEO_ENDINGS, Pictures, VideoFile
+from sightline.data.sources._source import FolderSource, video_or_frames
+from sightline.errors import SightlineError
+
+
+class RealEstate10K(FolderSource):
+    kind = "re10k"
+    intrinsics_follow_any_picture = True
+
+    def __init__(
+        self,
+        root: str | Path,
+        *,
+        split: str = "train",
+        poses: str | None = None,
+        pictures: str | None = None,
+        annotations: str | None = None,
+        captions: str | None = None,
+        name: str | None = None,
+        eta: float | None = None,
+    ) -> None:
+        """poses, pictures, annotations, captions: folders and files below the root, where they are not found by name."""
+        chosen = {
+            "split": split,
+            "poses": poses,
+            "pictures": pictures,
+            "annotations": annotations,
+            "captions": captions,
+        }
+        super().__init__(root, name=name, eta=eta, **chosen)
+        self.split = split
+        self._poses, self._pictures = poses, pictures
+        self._annotations = self._file(annotations, f"annotations/{split}.json")
+        self._captions = self._file(captions, f"captions/{split}.json")
+
+    def shots(self) -> list[str]:
+        if self._annotations is not None:
+            return sorted(self._listed)
+        return sorted(path.stem for path in self._pose_folder.glob("*.txt"))
+
+    def trajectory(self, shot: str) -> Trajectory:
+        return formats.load(self._pose_file(shot), format="re10k")
+
+    def pictures(self, shot: str) -> Pictures:
+        stamps = txt.timestamps(InputFile(self._pose_file(shot)))
+        listed = self._listed.get(shot, {}).get("clip_path")
+        if isinstance(listed, str) and listed.endswith(VIDEO_ENDINGS):
+            return VideoFile(self.root / listed, len(stamps))
+        names = [f"{self.split}/", ""]
+        folder = self.folder(
+            self._pictures, [f"{kind}/{name}" for kind in ("frames", "video_clips") for name in names], "frames"
+        )
+        return video_or_frames(folder, shot, [str(stamp) for stamp in stamps], len(stamps))
+
+    def caption(self, shot: str, indices: Any) -> str | None:
+        found = self._listed.get(shot, {}).get("caption") or self._named_captions.get(shot)
+        found = found[0] if isinstance(found, list) and found else found
+        return found if isinstance(found, str) and found.strip() else None
+
+    def _file(self, asked: str | None, usual: str) -> Path | None:
+        path = self.root / (asked or usual)
+        if asked and not path.is_file():
+            raise SightlineError(f"{path}: found no file there, expected a json.")
+        return path if path.is_file() else None
+
+    @cached_property
+    def _pose_folder(self) -> Path:
+        return self.folder(self._poses, [f"pose_files/{self.split}", "pose_files", self.split], "pose files")
+
+    def _pose_file(self, shot: str) -> Path:
+        listed = self._listed.get(shot, {}).get("pose_file")
+        return self.root / listed if isinstance(listed, str) else self._pose_folder / f"{shot}.txt"
+
+    @cached_property
+    def _listed(self) -> dict[str, dict[str, Any]]:
+        """Entries of CameraCtrl's list by clip name."""
+        if self._annotations is None:
+            return {}
+        file = InputFile(self._annotations)
+        entries = {}
+        for index, entry in enumerate(file.frames(file.json, "the file")):
+            clip = file.field(entry, "clip_name", f"entry {index}")
+            if not isinstance(clip, str) or clip in entries:
+                raise file.error(f"found {shown(clip)} as clip_name of entry {index}, expected a name of its own.")
+            entries[clip] = entry
+        return entries
+
+    @cached_property
+    def _named_captions(self) -> dict[str, Any]:
+        if self._captions is None:
+            return {}
+        document = InputFile(self._captions).json
+        if not isinstance(document, dict):
+            raise SightlineError(f"{self._captions}: found {shown(document)}, expected an object of captions by name.")
+        return {Path(clip).stem: caption for clip, caption in document.items()}

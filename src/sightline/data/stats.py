@@ -1,0 +1,125 @@
+"""How far cameras move, source by source: the numbers from which eta is chosen. Reads cameras only, no pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sightline.cameras.statistics import moment_magnitudes, path_statistics
+from sightline.checks import whole_number
+from sightline.data.clip import Skips
+from sightline.data.cut import Cut
+from sightline.data.sources import Source
+from sightline.errors import SightlineError
+
+_GRID = (5, 8)  # rows and columns of rays per frame: medians over thousands of clips need no more
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A distribution of |m| in a few numbers."""
+
+    median: float
+    percentile_5: float
+    percentile_25: float
+    percentile_75: float
+    percentile_95: float
+
+    @classmethod
+    def of(cls, values: Tensor) -> Spread:  # [N]
+        ordered = values.sort().values  # torch.quantile refuses more than 16 million values
+        at = [float(ordered[round(share * (len(ordered) - 1))]) for share in (0.5, 0.05, 0.25, 0.75, 0.95)]
+        return cls(*at)
+
+
+@dataclass(frozen=True, eq=False)
+class SourceStatistics:
+    """One source: the first window of a sample of its shots. Distances in the source's own units unless said otherwise.
+
+    |m| is taken over rays through a grid in all frames but the first of a window, whose own are 0 by construction.
+    """
+
+    name: str
+    eta: float
+    shots: int
+    """All shots of the source; of these `clips` were measured and `skips` could not be."""
+    clips: int
+    frames: int
+    path_length: float
+    """Median over the clips."""
+    turn: float
+    """Median over the clips of the sum of rotations from frame to frame, degrees."""
+    with_near_depth: int
+    """Clips whose near depth is known."""
+    raw: Spread
+    scaled: Spread
+    """After eta."""
+    normalised: Spread | None
+    """After eta and, where it is known, 1/z_n; None where it is known of no clip."""
+    moments: Tensor
+    """[N] |m| of every ray in the source's own units."""
+    normalised_moments: Tensor
+    """[N] the same over z_n where it is known."""
+
+
+def source_statistics(
+    source: Source,
+    cut: Cut | None = None,
+    clips: int = 200,
+    *,
+    strict: bool = False,
+    progress: Callable[[Sequence[str], str], Iterable[str]] = lambda shots, _: shots,
+) -> SourceStatistics:
+    """Measure at most `clips` shots of a source, evenly spaced in its list."""
+    cut = cut or Cut()
+    source = source.filmed_for(cut)
+    shots, skips = source.shots(), Skips(strict)
+    count = min(whole_number("clips", clips), len(shots))
+    sample = [shots[index * len(shots) // count] for index in range(count)]
+    lengths, turns, moments, normalised, with_near_depth = [], [], [], [], 0
+    for shot in progress(sample, f"measuring {source.name}"):
+        try:
+            cameras = source.trajectory(shot)
+            cut.starts(len(cameras))
+        except SightlineError as error:
+            skips.report(source.name, shot, error)
+            continue
+        path = cut.trajectory(cameras, 0, eta=1.0 / cut.scale(cameras, 1.0))  # in the source's own units
+        found = path_statistics(path, _GRID)
+        lengths.append(found.path_length)
+        turns.append(found.total_turn)
+        moments.append(moment_magnitudes(path, _GRID)[1:].flatten().float())
+        with_near_depth += cameras.near_depth is not None
+        normalised.append(moments[-1] / (cameras.near_depth or 1.0))
+    skips.log_count()
+    if not moments:
+        raise SightlineError(f"{source.name}: none of {len(sample)} shots could be measured, expected at least one.")
+    every, every_normalised = torch.cat(moments), torch.cat(normalised)
+    return SourceStatistics(
+        name=source.name,
+        eta=source.eta,
+        shots=len(shots),
+        clips=len(moments),
+        frames=len(moments) * cut.frames,
+        path_length=float(torch.tensor(lengths).median()),
+        turn=float(torch.tensor(turns).median()),
+        with_near_depth=with_near_depth,
+        raw=Spread.of(every),
+        scaled=Spread.of(source.eta * every),
+        normalised=Spread.of(source.eta * every_normalised) if with_near_depth else None,
+        moments=every,
+        normalised_moments=every_normalised,
+    )
+
+
+def suggested_etas(sources: Sequence[SourceStatistics], near_depth: bool = False) -> list[float]:
+    """The eta of each source that gives it the median |m| the first source has under its own eta.
+
+    near_depth: after 1/z_n where it is known, as training with that option sees it. A source that never moves gets nan.
+    """
+    medians = [float((one.normalised_moments if near_depth else one.moments).median()) for one in sources]
+    target = sources[0].eta * medians[0]
+    return [target / median if median > 0 else float("nan") for median in medians]

@@ -1,0 +1,95 @@
+"""A picture of |m| per source, before and after eta and 1/z_n."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from sightline.cameras.drawing import PICTURE_SUFFIXES
+from sightline.cameras.plucker import MOMENT_FLOOR
+from sightline.data.stats import SourceStatistics
+from sightline.errors import SightlineError
+from sightline.files import write_whole
+
+_INK, _QUIET, _LINE, _FAINT = "#22262b", "#7b828c", "#c3c8cf", "#e6e8ec"
+_COLOURS = ("#2f5d8c", "#d1603d", "#3f8f6b", "#8a5a9e", "#b8902f", "#4a9bb0")
+_BINS = 160
+_WIDTH, _ROW, _MARGIN = 12.0, 0.62, 1.2  # inches: of the figure, of one source, above and below all of them
+_RIDGE = 0.74  # height of the fullest bin, as a share of a row; the median's number stands above it
+
+
+def draw_moments(sources: Sequence[SourceStatistics], path: str | Path | None = None) -> Figure:
+    """One row per source, one panel per stage, on a logarithmic axis; the mark is the median. `path`: .png, .svg, .pdf."""
+    target = None if path is None else Path(path)
+    if target is not None and target.suffix.lower() not in PICTURE_SUFFIXES:
+        raise SightlineError(
+            f"{target} has the suffix {target.suffix!r}: expected one of {', '.join(PICTURE_SUFFIXES)}."
+        )
+    stages = [("as the source has it", [one.moments for one in sources])]
+    stages.append(("times eta", [one.eta * one.moments for one in sources]))
+    if any(one.with_near_depth for one in sources):
+        stages.append(("times eta / near depth, where known", [one.eta * one.normalised_moments for one in sources]))
+    edges = _edges([values for _, panel in stages for values in panel])
+
+    height = _MARGIN + _ROW * len(sources)
+    figure = Figure(figsize=(_WIDTH, height), facecolor="white")
+    FigureCanvasAgg(figure)
+    left, gap = 0.11, 0.02
+    width = (0.975 - left - gap * (len(stages) - 1)) / len(stages)
+    for index, (title, values) in enumerate(stages):
+        place = (left + index * (width + gap), 0.35 / height, width, _ROW * len(sources) / height)
+        _draw_stage(figure.add_axes(place), title, values, edges, [one.name for one in sources] if index == 0 else [])
+    figure.text(
+        0.025, 1 - 0.32 / height, "how far rays pass from the first camera, |m|", fontsize=14, color=_INK, weight="bold"
+    )
+    if target is not None:
+        picture = io.BytesIO()
+        figure.savefig(picture, format=target.suffix[1:].lower(), dpi=150)
+        write_whole(target, picture.getvalue())
+    return figure
+
+
+def _edges(values: list[Tensor]) -> np.ndarray:
+    """Bins that hold all but the outermost percent of every panel."""
+    seen = [one[one > MOMENT_FLOOR] for one in values]
+    seen = [one for one in seen if len(one)]
+    if not seen:
+        return np.logspace(-2, 1, _BINS + 1)
+    low = min(float(one.kthvalue(max(len(one) // 100, 1)).values) for one in seen)
+    high = max(float(one.kthvalue(len(one) - len(one) // 100).values) for one in seen)
+    return np.logspace(np.log10(low / 1.5), np.log10(high * 1.5), _BINS + 1)
+
+
+def _draw_stage(axes: Axes, title: str, values: list[Tensor], edges: np.ndarray, names: list[str]) -> None:
+    middles = np.sqrt(edges[:-1] * edges[1:])
+    for row, one in enumerate(values):
+        base, colour = len(values) - 1 - row, _COLOURS[row % len(_COLOURS)]
+        share = np.histogram(one.numpy(), edges)[0].astype(float)
+        share = np.convolve(share, np.hanning(9) / np.hanning(9).sum(), mode="same")
+        ridge = base + _RIDGE * share / max(share.max(), 1.0)
+        axes.fill_between(middles, base, ridge, color=colour, alpha=0.35, linewidth=0)
+        axes.plot(middles, ridge, color=colour, linewidth=1.2)
+        median = float(one.median())
+        if median > 0:
+            axes.plot([median, median], [base, base + _RIDGE], color=colour, linewidth=2.0, solid_capstyle="butt")
+            axes.annotate(
+                f"{median:.3g}", (median, base + _RIDGE), xytext=(0, 1), textcoords="offset points", fontsize=8,
+                color=colour, weight="bold", va="bottom", ha="center",
+            )  # fmt: skip
+    axes.set_xscale("log")
+    axes.set(xlim=(edges[0], edges[-1]), ylim=(-0.08, len(values)))
+    axes.set_title(title, loc="left", fontsize=9, color=_QUIET, pad=5)
+    axes.set_yticks([len(values) - 1 - row + 0.3 for row in range(len(names))], names, fontsize=9, color=_INK)
+    axes.grid(axis="x", color=_FAINT, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=_QUIET, labelsize=8, length=0, which="both")
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.spines["bottom"].set_color(_LINE)
