@@ -27,7 +27,9 @@ def main(output: Path = Path("outputs/moves")) -> None:
     for name, file in {"re10k": "clip.txt", "nerfstudio": "transforms.json", "colmap": "sparse"}.items():
         path.save(output / file, format=name)
         again = sl.Trajectory.load(output / file)
-        print(f"{name}: {again}, largest pose difference {(again.positions - path.positions).abs().max():.1e}")
+        pose = (again.camera_to_world - path.camera_to_world).abs().max()
+        lens = (again.intrinsics - path.intrinsics).abs().max()
+        print(f"{name}: {again}, largest difference in poses {pose:.1e}, in the lens {lens:.1e} pixels")
 
 
 if __name__ == "__main__":

@@ -15,13 +15,13 @@ def main(output: Path = Path("outputs/training"), steps: int = 3) -> None:
     torch.manual_seed(0)
     base = tiny_transformer("ti2v-5b")
     model = sl.CameraWanTransformer3DModel.from_transformer(base, sl.Scope(gate_hidden=16)).train()
-    new = {name: p for name, p in model.named_parameters() if ".camera." in name}
-    print(f"{sum(p.numel() for p in new.values())} new parameters beside {sum(p.numel() for p in base.parameters())}")
+    new = sum(p.numel() for p in model.camera_parameters())
+    print(f"{new} new parameters beside {sum(p.numel() for p in base.parameters())}")
 
     # A clip: latents of 3 frames on 4 x 4 tokens, and the path its camera took.
     clean, noise = torch.randn(2, 1, 48, 3, 8, 8)
     path = sl.moves.truck(0.5, frames=9, width=128, height=128)
-    camera = sl.CameraTokens.from_trajectory(path, grid=(3, 4, 4)).augmented()
+    tokens = sl.CameraTokens.from_trajectory(path, grid=(3, 4, 4))
     text = torch.randn(1, 7, 32)
 
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -31,7 +31,7 @@ def main(output: Path = Path("outputs/training"), steps: int = 3) -> None:
         noisy[:, :, 0] = clean[:, :, 0]  # image-to-video: the first latent frame is given ...
         timestep = torch.full((1, 48), float(1000 * sigma))
         timestep[:, :16] = 0.0  # ... so its tokens are at time 0 ...
-        predicted = model(noisy, timestep, text, attention_kwargs={"camera": camera}, return_dict=False)[0]
+        predicted = model(noisy, timestep, text, attention_kwargs={"camera": tokens.augmented()}, return_dict=False)[0]
         loss = (predicted - (noise - clean))[:, :, 1:].square().mean()  # ... and it is left out of the loss
         optimizer.zero_grad()
         loss.backward()

@@ -68,7 +68,7 @@ def wake(model: Any, alpha: float = 0.7, seed: int = 3) -> Any:
     with torch.no_grad():
         for layer in model.camera_layers:
             for name, parameter in layer.named_parameters():
-                parameter += (0.1 * torch.randn(parameter.shape, generator=generator)).to(parameter.dtype)
+                parameter += 0.1 * torch.randn(parameter.shape, generator=generator).to(parameter)
                 if name.startswith("alpha"):
                     parameter.fill_(alpha)
     return model

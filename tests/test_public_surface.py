@@ -24,6 +24,7 @@ SURFACE = [
     "moves",
     "plucker",
     "save_camera",
+    "save_pipeline_camera",
     "save_video",
     "se3",
 ]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sightline.cameras.trajectory import Trajectory
     from sightline.encodings import Scope
     from sightline.generation.generate import camera_tokens, generate
-    from sightline.generation.pipelines import attach_camera, load_pipeline
+    from sightline.generation.pipelines import attach_camera, load_pipeline, save_pipeline_camera
     from sightline.generation.video import save_video
 
 # Where each public name lives. Loaded on first use: `sightline --help` and the camera room need no diffusion library.
@@ -48,6 +48,7 @@ _NAMES = {
     "generate": "sightline.generation.generate",
     "attach_camera": "sightline.generation.pipelines",
     "load_pipeline": "sightline.generation.pipelines",
+    "save_pipeline_camera": "sightline.generation.pipelines",
     "save_video": "sightline.generation.video",
 }
 
@@ -67,6 +68,7 @@ __all__ = [
     "moves",
     "plucker",
     "save_camera",
+    "save_pipeline_camera",
     "save_video",
     "se3",
 ]

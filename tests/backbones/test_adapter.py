@@ -110,6 +110,18 @@ def test_what_does_not_fit_is_refused_by_name_and_changes_nothing(camera_file, d
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
 
 
+def test_starting_values_do_not_stand_in_the_way(camera_file):
+    model = retrofit(alpha=0.3, projection_init="random")
+    assert load_camera(model, camera_file).camera_layers[0].alpha_q.item() == pytest.approx(0.7)
+
+
+def test_things_that_are_no_models_are_refused(camera_file):
+    with pytest.raises(SightlineError, match="model is a NoneType"):
+        load_camera(None, camera_file)
+    with pytest.raises(SightlineError, match="component is 'vae'"):
+        save_camera(retrofit(), camera_file, "vae")
+
+
 def test_another_backbone_is_refused(camera_file):
     with pytest.raises(SightlineError, match="in_channels 48: this model has 16"):
         load_camera(tiny_transformer("t2v-a14b"), camera_file)

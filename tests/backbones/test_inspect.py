@@ -88,6 +88,9 @@ def test_bad_questions_are_one_sentence(tokens):
     inputs = model_inputs(model)
     with pytest.raises(SightlineError, match="expected token numbers from 0 to 47"):
         inspect.score_terms(model, [48], layer=0, **inputs, attention_kwargs={"camera": tokens})
+    for queries in (5, [1.5], None):
+        with pytest.raises(SightlineError, match="expected a list of token numbers"):
+            inspect.score_terms(model, queries, layer=0, **inputs, attention_kwargs={"camera": tokens})
     with pytest.raises(SightlineError, match="layer is 2: expected a layer from 0 to 1"):
         inspect.score_terms(model, [0], layer=2, **inputs, attention_kwargs={"camera": tokens})
     with pytest.raises(SightlineError, match="ran without a camera"):

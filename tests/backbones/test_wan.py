@@ -12,6 +12,7 @@ from diffusers import WanTransformer3DModel
 from peft import LoraConfig
 from safetensors.torch import load_file, save_file
 
+from sightline.backbones import attention
 from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Scope
@@ -203,10 +204,34 @@ def test_a_lora_lives_beside_the_camera(tokens):
     expected = run(model, inputs, tokens)
     model.add_adapter(LoraConfig(r=2, target_modules=["to_q", "to_k"], init_lora_weights=True))
     assert torch.equal(run(model, inputs, tokens), expected)  # a fresh LoRA adds zero
-    for parameter in model.parameters():
-        parameter.requires_grad_(True)
+    trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    assert all(CAMERA_KEY in name or "lora_" in name for name in trained)  # diffusers alone would freeze the camera
+    assert len(trained) == sum(1 for _ in model.camera_parameters()) + 2 * 2 * 4  # q and k, A and B, of 4 attentions
     model(**inputs, attention_kwargs={"camera": tokens, "scale": 0.5}, return_dict=False)[0].sum().backward()
     assert all(layer.project_q.grad.abs().sum() > 0 for layer in model.camera_layers)
+
+
+def test_layerwise_casting_leaves_the_camera_in_float32(tokens):
+    model = wake(retrofit())
+    model.enable_layerwise_casting(storage_dtype=torch.bfloat16, compute_dtype=torch.float32)
+    assert model.blocks[0].attn1.to_q.weight.dtype == torch.bfloat16
+    assert {parameter.dtype for parameter in model.camera_parameters()} == {torch.float32}
+    assert run(model, model_inputs(model), tokens).isfinite().all()
+
+
+def test_attention_gets_one_dtype_under_autocast(tokens, monkeypatch):
+    seen = []
+    dispatch = attention.dispatch_attention_fn
+
+    def remember(query, key, value, **options):
+        seen.append({query.dtype, key.dtype, value.dtype})
+        return dispatch(query, key, value, **options)
+
+    monkeypatch.setattr(attention, "dispatch_attention_fn", remember)
+    model = wake(retrofit())
+    with torch.autocast("cpu", torch.bfloat16):
+        run(model, model_inputs(model), tokens)
+    assert seen == [{torch.bfloat16}] * 2
 
 
 def test_rays_timesteps_and_rope_stay_float32_in_a_bf16_model(tmp_path, tokens):
@@ -284,7 +309,20 @@ def test_weights_of_another_encoding_are_refused_by_name(tmp_path):
     retrofit(projection="mlp").save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"encoding": {"name": "scope", "projection_hidden": 7}}))
-    with pytest.raises((SightlineError, ValueError), match="camera"):
+    with pytest.raises(SightlineError, match=r"cannot be loaded \(.*camera\.project_\w"):
+        CameraWanTransformer3DModel.from_pretrained(tmp_path)
+
+
+def test_spoilt_weights_are_refused(tmp_path):
+    model = retrofit()
+    with torch.no_grad():
+        model.camera_layers[1].gate_out[0, 0] = torch.nan
+    model.save_pretrained(tmp_path)
+    with pytest.raises(SightlineError, match=r"blocks\.1\.attn1\.camera\.gate_out that are not finite"):
+        CameraWanTransformer3DModel.from_pretrained(tmp_path)
+    file = next(tmp_path.glob("*.safetensors"))
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(SightlineError, match="cannot be loaded"):
         CameraWanTransformer3DModel.from_pretrained(tmp_path)
 
 
@@ -303,6 +341,8 @@ def test_old_checkpoints_with_scalar_alphas_load(tmp_path, max_shard_size):
 def test_bases_that_cannot_be_retrofitted_are_refused():
     with pytest.raises(SightlineError, match="base is a Linear"):
         CameraWanTransformer3DModel.from_transformer(torch.nn.Linear(2, 2), Scope())
+    with pytest.raises(SightlineError, match="encoding is 'scope'"):
+        CameraWanTransformer3DModel.from_transformer(tiny_transformer(), "scope")
     with pytest.raises(SightlineError, match="already carries the encoding 'scope'"):
         CameraWanTransformer3DModel.from_transformer(retrofit(), Scope())
     fused = tiny_transformer()
@@ -322,6 +362,8 @@ def test_cameras_that_do_not_fit_the_latents_are_refused(tokens):
         run(model, inputs, CameraTokens.from_trajectory(smooth_trajectory(), (3, 2, 2)))
     with pytest.raises(SightlineError, match="batch 3: expected 1 or the latents' 2"):
         run(model, inputs, CameraTokens.batch([tokens] * 3))
+    with pytest.raises(SightlineError, match="attention_kwargs has 'camra'"):
+        model(**inputs, attention_kwargs={"camra": tokens})
     with pytest.raises(SightlineError, match="camera is a Tensor"):
         run(model, inputs, tokens.packed)
     assert model.rope.camera is None  # a refused call leaves nothing behind

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 import torch
 
@@ -94,6 +96,27 @@ def test_rays_of_two_frames_through_one_point_meet():
 def test_a_number_of_frames_that_does_not_fit_is_refused():
     with pytest.raises(SightlineError, match=r"10 frames: expected 4 x \(3 - 1\) \+ 1 = 9"):
         CameraTokens.from_trajectory(random_trajectory(10), (3, 4, 4))
+
+
+@pytest.mark.parametrize("grid", [(3, 4), (3, 0, 4), (3.0, 4, 4), None, (3, -4, 4), "abc"])
+def test_grids_that_are_none_are_one_sentence(grid):
+    with pytest.raises(SightlineError, match="grid"):
+        CameraTokens.from_trajectory(random_trajectory(9), grid)
+
+
+def test_rows_and_columns_exchanged_are_noticed():
+    path = smooth_trajectory(9, 832, 480)
+    with pytest.warns(UserWarning, match=r"55.5 x 18.5 pixels are not square"):
+        CameraTokens.from_trajectory(path, (3, 26, 15))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        CameraTokens.from_trajectory(path, (3, 15, 26))
+
+
+def test_offsets_are_one_number_or_one_per_clip(tokens):
+    assert tokens.with_log_scale_offset(torch.tensor([0.1, 0.2])).packed.shape[0] == 2
+    with pytest.raises(SightlineError, match="offset has shape"):
+        CameraTokens.batch([tokens] * 3).with_log_scale_offset(torch.tensor([0.1, 0.2]))
 
 
 def test_precision_below_float32_is_refused():

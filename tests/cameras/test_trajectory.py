@@ -75,6 +75,10 @@ def poses_with(frame: int, row: int, column: int, value: float) -> torch.Tensor:
         ("fps", math.nan, "fps is nan"),
         ("xi", -0.1, "xi is -0.1"),
         ("near_depth", 0, "near_depth is 0"),
+        ("unit", None, "unit is None"),
+        ("camera_to_world", poses_with(1, 0, 3, 1e300), "within 1e\\+09 units"),
+        ("camera_to_world", random_poses(3) * (1 + 0j), "complex"),
+        ("intrinsics", torch.diag(torch.tensor([1e-300, 1e-300, 1], dtype=torch.float64)), "from 0.001 to"),
     ],
 )
 def test_bad_values_are_refused_in_one_sentence(field, value, sentence):
@@ -173,6 +177,13 @@ def test_fitting_1280x720_to_832x480_is_the_known_realestate10k_crop():
     fitted = trajectory.fitted(832, 480)
     fx, cx, cy = fitted.intrinsics[0, 0, 0].item(), fitted.intrinsics[0, 0, 2].item(), fitted.intrinsics[0, 1, 2].item()
     assert math.isclose(fx, 0.5 * 853.3333333333, rel_tol=1e-9) and math.isclose(cx, 416) and math.isclose(cy, 240)
+
+
+def test_paths_in_different_units_do_not_join():
+    with pytest.raises(SightlineError, match="other has unit metre: expected scene"):
+        smooth_trajectory(9).then(smooth_trajectory(9).replace(unit="metre"))
+    with pytest.raises(SightlineError, match="other is a NoneType"):
+        smooth_trajectory(9).then(None)
 
 
 def test_a_frame_that_is_not_there_cannot_anchor():

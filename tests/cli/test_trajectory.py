@@ -46,7 +46,7 @@ def test_make_show_convert_compare(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("compare path.json back.json --plot both.svg") == 0
     printed = capsys.readouterr().out
     assert "path length of back.json / path.json: 2" in printed
-    assert "rotation (radians)" in printed
+    assert "rotation (degrees)" in printed
     assert Path("both.svg").exists()
 
 

@@ -108,12 +108,16 @@ def test_the_first_six_features_do_not_know_the_scale_of_the_scene(seed, scale):
 
 @given(seeds)
 def test_proposition_1_the_identity_makes_term_d_the_reciprocal_product(seed):
-    rays = camera_rows(seed)[0, :, RAY]  # raw 6D coordinates
-    e = torch.linalg.qr(torch.randn(DIM, 6, dtype=torch.float64))[0]  # E_q = E_k with E^T E = I
-    flipped = rays[:, [3, 4, 5, 0, 1, 2]]
-    term_d = (rays @ e.T) @ (flipped @ e.T).T
-    expected = plucker.reciprocal_product(rays[:, None], rays[None])
-    torch.testing.assert_close(term_d, expected, atol=1e-9, rtol=0)
+    camera = camera_rows(seed)[:, 4:]
+    camera[..., 3:6] /= camera[..., 3:6].norm(dim=-1, keepdim=True)  # unit moments: then the features are the raw rays
+    feature_q, feature_k, log_magnitude = ray_features(camera, True, 1e-6)
+    layer = Scope().layer(DIM, HEADS).double()
+    for head in layer.project_q.unflatten(0, (HEADS, -1)):  # E_q = E_k, orthonormal columns
+        term_d = (feature_q[0] @ head.T) @ (feature_k[0] @ head.T).T
+        rays = camera[0, :, RAY]
+        expected = plucker.reciprocal_product(rays[:, None], rays[None])
+        torch.testing.assert_close(term_d, expected, atol=1e-5, rtol=0)
+    assert log_magnitude.abs().max() < 1e-6 < expected.abs().max()
 
 
 def test_the_default_start_is_the_reciprocal_form_in_every_head():
@@ -206,6 +210,8 @@ def test_a_still_camera_gives_finite_numbers_and_gradients():
         ({"gate_hidden": 0}, "gate_hidden is 0"),
         ({"gate_hidden": 2.5}, "gate_hidden is 2.5"),
         ({"alpha": math.nan}, "alpha is nan"),
+        ({"alpha": "much"}, "alpha is 'much'"),
+        ({"flip": "no"}, "flip is 'no'"),
         ({"moment_floor": 0.0}, "moment_floor is 0.0"),
     ],
 )

@@ -120,6 +120,66 @@ def test_ti2v_films_with_and_without_a_first_frame(pipe):
     assert np.array_equal(film(text_to_video, "ti2v-5b"), film(pipe, "ti2v-5b"))
 
 
+def test_every_option_reaches_the_pipeline(pipe, monkeypatch):
+    calls = []
+    run = type(pipe).__call__
+    monkeypatch.setattr(type(pipe), "__call__", lambda self, **call: calls.append(call) or run(self, **call))
+    path = smooth_trajectory()
+    options = {"negative_prompt": "blur", "steps": 1, "guidance": 2.5, "anchor": 8, "latent_pose": "first"}
+    sl.generate(pipe, PICTURE, "a room", path, **options, max_sequence_length=64)
+    call = calls[0]
+    assert (call["negative_prompt"], call["num_inference_steps"], call["guidance_scale"]) == ("blur", 1, 2.5)
+    assert (call["num_frames"], call["width"], call["height"], call["max_sequence_length"]) == (9, 64, 64, 64)
+    expected = sl.CameraTokens.from_trajectory(path, (3, 2, 2), anchor=8, latent_pose="first")
+    assert torch.equal(call["attention_kwargs"]["camera"].packed, expected.packed)
+
+
+def test_the_vae_stays_in_float32(tmp_path):
+    tiny_pipeline().save_pretrained(tmp_path)
+    loaded = sl.load_pipeline(tmp_path, camera=sl.Scope(), dtype=torch.bfloat16)
+    assert loaded.vae.dtype == torch.float32 and loaded.transformer.dtype == torch.bfloat16
+    assert {parameter.dtype for parameter in loaded.transformer.camera_parameters()} == {torch.float32}
+
+
+def test_bad_arguments_are_one_sentence(pipe):
+    path = smooth_trajectory()
+    cases = [
+        ((pipe.transformer, PICTURE, "", path), {}, "pipe is a CameraWan"),
+        ((pipe, PICTURE, "", None), {}, "trajectory is a NoneType"),
+        ((pipe, PICTURE, ["a", "b"], path), {}, "prompt is a list"),
+        ((pipe, PICTURE, "", path), {"steps": 0}, "steps is 0"),
+        ((pipe, PICTURE, "", path), {"seed": "a"}, "seed is 'a'"),
+        ((pipe, PICTURE, "", path), {"height": 64}, "height is set by generate"),
+        ((pipe, np.zeros((3, 64, 64)), "", path), {}, "image has shape"),
+    ]
+    for arguments, options, sentence in cases:
+        with pytest.raises(sl.SightlineError, match=sentence):
+            sl.generate(*arguments, **options)
+    for camera in (3, None, sl.Scope):
+        with pytest.raises(sl.SightlineError, match="camera is"):
+            sl.attach_camera(tiny_pipeline(), camera)
+    with pytest.raises(sl.SightlineError, match="pipe is a"):
+        sl.attach_camera(pipe.transformer, sl.Scope())
+
+
+def test_attaching_changes_both_experts_or_none(tmp_path):
+    two = sl.attach_camera(tiny_pipeline("i2v-a14b"), sl.Scope())
+    sl.save_pipeline_camera(two, tmp_path)
+    (tmp_path / "transformer_2.safetensors").unlink()
+    pipe = tiny_pipeline("i2v-a14b")
+    with pytest.raises(sl.SightlineError, match="no weights for 'transformer_2'"):
+        sl.attach_camera(pipe, tmp_path)
+    assert not isinstance(pipe.transformer, CameraWanTransformer3DModel)
+
+
+def test_exchanged_experts_are_refused(tmp_path):
+    two = sl.attach_camera(tiny_pipeline("i2v-a14b"), sl.Scope())
+    two.transformer.save_pretrained(tmp_path / "transformer_2")
+    two.transformer_2.save_pretrained(tmp_path / "transformer")
+    with pytest.raises(sl.SightlineError, match="was trained for 'transformer_2': expected 'transformer'"):
+        sl.attach_camera(tiny_pipeline("i2v-a14b"), tmp_path)
+
+
 def test_first_frames_come_as_files_pictures_and_arrays(pipe, tmp_path):
     PICTURE.save(tmp_path / "first.png")
     path = smooth_trajectory()

@@ -11,6 +11,7 @@ from diffusers import WanTransformer3DModel
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
+from sightline.backbones.stock import EXPERTS
 from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
 from sightline.encodings import encoding_from_config
 from sightline.encodings.protocol import promote_scalars
@@ -37,6 +38,7 @@ def save_camera(model: CameraWanTransformer3DModel, path: str | Path, component:
     """
     if not isinstance(model, CameraWanTransformer3DModel):
         raise SightlineError(f"model is a {type(model).__name__}: expected a CameraWanTransformer3DModel.")
+    _require_component(component)
     tensors = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items() if CAMERA_KEY in name}
     metadata = {
         "format": _FORMAT,
@@ -54,6 +56,9 @@ def load_camera(
 ) -> CameraWanTransformer3DModel:
     """The model with a camera file's parameters. A stock model is retrofitted (see from_transformer for `copy`); a model
     that carries the same encoding already is filled in place. Anything that does not fit is refused by name."""
+    if not isinstance(model, WanTransformer3DModel):
+        raise SightlineError(f"model is a {type(model).__name__}: expected a WanTransformer3DModel.")
+    _require_component(component)
     path = Path(path)
     metadata, tensors = _read(path)
     try:
@@ -67,19 +72,14 @@ def load_camera(
         raise SightlineError(
             f"{path} was trained for {metadata.get('component')!r}: expected weights for {component!r}."
         )
-    given = _backbone(model)
-    for key in _BACKBONE_KEYS:
-        if trained.get(key) != given[key]:
-            raise SightlineError(
-                f"{path} was trained on a backbone with {key} {trained.get(key)}: this model has {given[key]}."
-            )
+    require_same_backbone(path, trained, model)
     if isinstance(model, CameraWanTransformer3DModel):
-        if model.encoding != encoding:
+        if not model.encoding.computes_as(encoding):
             raise SightlineError(
                 f"{path} was trained for the encoding {encoding}: this model carries {model.encoding}."
             )
     else:
-        model = CameraWanTransformer3DModel.from_transformer(model, encoding, copy=copy)
+        model = CameraWanTransformer3DModel.from_transformer(model, encoding, component=component, copy=copy)
 
     own = {name: parameter for name, parameter in model.state_dict().items() if CAMERA_KEY in name}
     _require_equal_names(path, set(tensors), set(own))
@@ -128,9 +128,27 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
     return metadata, promote_scalars(tensors)
 
 
+def require_same_backbone(where: Path, trained: dict[str, Any], model: WanTransformer3DModel) -> None:
+    """Refuse weights whose backbone differs in a way that an encoding notices."""
+    given = _backbone(model)
+    for key in _BACKBONE_KEYS:
+        if _plain(trained.get(key)) != given[key]:
+            raise SightlineError(
+                f"{where} was trained on a backbone with {key} {trained.get(key)}: this model has {given[key]}."
+            )
+
+
+def _require_component(component: str) -> None:
+    if component not in EXPERTS:
+        raise SightlineError(f"component is {component!r}: expected one of {', '.join(EXPERTS)}.")
+
+
 def _backbone(model: WanTransformer3DModel) -> dict[str, Any]:
-    # Through json, so that tuples and lists compare equal.
-    return json.loads(json.dumps({key: model.config[key] for key in _BACKBONE_KEYS}))
+    return {key: _plain(model.config[key]) for key in _BACKBONE_KEYS}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value  # json knows no tuples
 
 
 def _require_equal_names(path: Path, found: set[str], expected: set[str]) -> None:

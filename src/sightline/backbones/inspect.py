@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,6 +70,10 @@ def score_terms(
 ) -> ScoreTerms:
     """Run the model and split one layer's attention logits, from the chosen query tokens to all tokens, into A, B, C, D."""
     scope = _scope_layer(model, layer)
+    try:
+        numbers = [operator.index(query) for query in queries]
+    except TypeError:
+        raise SightlineError(f"queries are {queries!r}: expected a list of token numbers.") from None
     seen: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def remember(_: Any, args: tuple[Any, ...]) -> None:
@@ -87,11 +92,10 @@ def score_terms(
         )
     content_q, content_k, camera = seen[0]  # [B, N, H, D]
     tokens = content_q.shape[1]
-    outside = [query for query in queries if not 0 <= query < tokens]
-    if outside or not queries:
-        raise SightlineError(f"queries are {list(queries)}: expected token numbers from 0 to {tokens - 1}.")
+    if not numbers or not all(0 <= query < tokens for query in numbers):
+        raise SightlineError(f"queries are {numbers}: expected token numbers from 0 to {tokens - 1}.")
     ray_q, ray_k = scope.encode(camera)
-    picked = torch.as_tensor(list(queries), device=content_q.device)
+    picked = torch.tensor(numbers, device=content_q.device)
     content_q, ray_q = content_q[:, picked], ray_q[:, picked]
 
     ray_q, ray_k = (ray.expand(content_k.shape[0], -1, -1, -1) for ray in (ray_q, ray_k))  # one camera serves a batch

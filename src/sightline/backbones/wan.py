@@ -10,111 +10,27 @@ gradient checkpointing, compilation, sharding, context parallelism and offloadin
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from diffusers import WanTransformer3DModel
 from diffusers.models._modeling_parallel import ContextParallelInput
-from diffusers.models.attention_dispatch import dispatch_attention_fn
 
 # ModelMixin must be in this namespace: a saved pipeline looks for it in the module that defines the class.
 from diffusers.models.modeling_utils import ModelMixin  # noqa: F401
-from diffusers.models.transformers.transformer_wan import (
-    WanAttention,
-    WanAttnProcessor,
-    WanRotaryPosEmbed,
-    _get_qkv_projections,
-)
 from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from sightline.backbones.attention import CameraRotaryPosEmbed, CameraWanAttnProcessor
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Encoding, encoding_from_config
-from sightline.encodings.protocol import CameraLayer, Layer, promote_scalars
+from sightline.encodings.protocol import CameraLayer, promote_scalars
 from sightline.errors import SightlineError
+from sightline.files import reason
 
 CAMERA_KEY = ".attn1.camera."  # what the name of every camera parameter holds, and no other's
-
-
-class CameraWanAttnProcessor(WanAttnProcessor):
-    """Calls the stages of the layer's encoding, `attn.camera`. Stateless; without a camera it is the stock processor."""
-
-    _attention_backend = None
-    _parallel_config = None
-
-    def __call__(
-        self,
-        attn: WanAttention,
-        hidden_states: Tensor,  # [B, N, dim]
-        encoder_hidden_states: Tensor | None = None,
-        attention_mask: Tensor | None = None,
-        rotary_emb: tuple[Tensor, ...] | None = None,  # cos, sin [1, N, 1, D], camera [B or 1, N, 23 or 0]
-    ) -> Tensor:
-        assert rotary_emb is not None and encoder_hidden_states is None, "the camera is for self-attention only"
-        cos, sin, camera = rotary_emb
-        if camera.shape[-1] == 0:
-            return super().__call__(attn, hidden_states, None, attention_mask, (cos, sin))
-        method: CameraLayer = attn.camera
-
-        def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            return dispatch_attention_fn(
-                query,
-                key,
-                value,
-                attn_mask=attention_mask,
-                backend=self._attention_backend,
-                parallel_config=self._parallel_config,
-            )
-
-        hidden = hidden_states
-        if "input" in method.touches:
-            hidden = method("input", hidden, camera)
-
-        query, key, value = _get_qkv_projections(attn, hidden, None)
-        query, key = attn.norm_q(query), attn.norm_k(key)
-        query, key, value = (x.unflatten(2, (attn.heads, -1)) for x in (query, key, value))
-        layer = Layer(hidden, query, key, value, attend)
-
-        if "rotate" in method.touches:
-            query, key, value = method("rotate", query, key, value, (cos, sin), camera)
-        else:
-            query, key = apply_rope(query, cos, sin), apply_rope(key, cos, sin)
-        if "inject" in method.touches:
-            query, key, value = method("inject", query, key, value, camera)
-        # Under autocast the norms return float32 while the value is bf16, and flash kernels want one dtype.
-        query, key = query.to(value.dtype), key.to(value.dtype)
-
-        if "attend" in method.touches:
-            output = method("attend", query, key, value, attend, camera)
-        else:
-            output = attend(query, key, value)
-        output = output.flatten(2, 3).type_as(query)
-        output = attn.to_out[1](attn.to_out[0](output))
-        if "output" in method.touches:
-            output = method("output", output, layer, camera)
-        return output
-
-
-def apply_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:  # [B, N, H, D], [1, N, 1, D] x2 -> [B, N, H, D]
-    """Wan's rotary embedding, pairs (2p, 2p+1), in diffusers' own order of operations so that the bits agree."""
-    even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
-    cos, sin = cos[..., 0::2], sin[..., 1::2]
-    rotated = torch.empty_like(x)
-    rotated[..., 0::2] = even * cos - odd * sin
-    rotated[..., 1::2] = even * sin + odd * cos
-    return rotated.type_as(x)
-
-
-class CameraRotaryPosEmbed(WanRotaryPosEmbed):
-    """RoPE tables and, beside them, the camera of the call in progress ([B or 1, N, 0] when there is none)."""
-
-    camera: Tensor | None = None
-
-    def forward(self, hidden_states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        cos, sin = super().forward(hidden_states)
-        # Always a third tensor: context parallelism splits the outputs of this module by their number.
-        return cos, sin, cos.new_empty(1, cos.shape[1], 0) if self.camera is None else self.camera
 
 
 class CameraWanTransformer3DModel(WanTransformer3DModel):
@@ -133,14 +49,17 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         },
     }
 
-    def __init__(self, *, encoding: dict[str, Any] | None = None, **base_config: Any) -> None:
+    def __init__(
+        self, *, encoding: dict[str, Any] | None = None, component: str | None = None, **base_config: Any
+    ) -> None:
+        """encoding: the camera method's settings. component: the pipeline's part this was trained as, where known."""
         super().__init__(**base_config)
         if encoding is None:
             raise SightlineError(
                 "encoding is missing: expected settings such as {'name': 'scope'}, or use from_transformer."
             )
         settings = encoding_from_config(encoding)
-        self.register_to_config(encoding=settings.to_config())
+        self.register_to_config(encoding=settings.to_config(), component=component)
         config = self.config
         rope = CameraRotaryPosEmbed(config.attention_head_dim, config.patch_size, config.rope_max_seq_len)
         self.rope = rope
@@ -158,17 +77,31 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         """The encoding's module of every self-attention layer, first to last."""
         return [block.attn1.camera for block in self.blocks]
 
+    def camera_parameters(self) -> Iterator[nn.Parameter]:
+        """The parameters that the base model does not have."""
+        return (parameter for layer in self.camera_layers for parameter in layer.parameters())
+
+    def add_adapter(self, *args: Any, **options: Any) -> None:
+        """As in diffusers, which freezes everything but the new adapter; the camera stays as trainable as it was."""
+        trained = [parameter for parameter in self.camera_parameters() if parameter.requires_grad]
+        super().add_adapter(*args, **options)
+        for parameter in trained:
+            parameter.requires_grad_(True)
+
     @classmethod
     def from_transformer(
-        cls, base: WanTransformer3DModel, encoding: Encoding, *, copy: bool = True
+        cls, base: WanTransformer3DModel, encoding: Encoding, *, component: str | None = None, copy: bool = True
     ) -> CameraWanTransformer3DModel:
         """Retrofit a camera onto a pretrained model. The new parameters are float32, on the base's device.
 
+        component: "transformer" or "transformer_2", remembered so that two experts are not exchanged later.
         copy: False shares the base's tensors instead of copying them: half the memory, and training one trains both.
         """
         _require_plain_base(base)
+        if not isinstance(encoding, Encoding):
+            raise SightlineError(f"encoding is {encoding!r}: expected an encoding's settings such as Scope().")
         with torch.device("meta"):
-            model = cls.from_config({**base.config, "encoding": encoding.to_config()})
+            model = cls.from_config({**base.config, "encoding": encoding.to_config(), "component": component})
         state = base.state_dict()
         if copy:
             state = {name: tensor.clone() for name, tensor in state.items()}
@@ -192,12 +125,24 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
     def from_pretrained(cls, path: Any, **options: Any) -> Any:
         """As in diffusers, except that weights which do not fill the model are refused, never left out silently."""
         wants_info = options.pop("output_loading_info", False)
-        model, info = super().from_pretrained(path, output_loading_info=True, **options)
+        try:
+            model, info = super().from_pretrained(path, output_loading_info=True, **options)
+        except SightlineError:
+            raise
+        except (ValueError, OSError) as error:  # another shape, a file cut short, no such folder
+            raise SightlineError(
+                f"the model in {path} cannot be loaded ({reason(error)}): expected a camera model saved by save_pretrained."
+            ) from None
         for problem, names in (("lack", info["missing_keys"]), ("hold the unknown", info["unexpected_keys"])):
             if names:
                 raise SightlineError(
                     f"the weights in {path} {problem} {sorted(names)[0]} ({len(names)} such): expected every parameter "
                     f"of the encoding {model.config.encoding['name']!r} and of its backbone."
+                )
+        for name, parameter in model.named_parameters():
+            if CAMERA_KEY in name and not parameter.isfinite().all():
+                raise SightlineError(
+                    f"the weights in {path} hold values in {name} that are not finite: expected numbers."
                 )
         return (model, info) if wants_info else model
 
@@ -222,6 +167,10 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
     ) -> Any:
         others = dict(attention_kwargs or {})
         camera = others.pop("camera", None)
+        if unknown := set(others) - {"scale"}:  # diffusers would ignore it, and a misspelt camera would go unseen
+            raise SightlineError(
+                f"attention_kwargs has {sorted(unknown)[0]!r}: expected 'camera', and 'scale' for LoRA."
+            )
         self.rope.camera = None if camera is None else self._packed(camera, hidden_states)
         try:
             return super().forward(
@@ -254,12 +203,12 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         return camera.packed.to(hidden_states.device)
 
 
-# diffusers reads a model's config keys from the signature of its __init__: ours are the base's and `encoding`, so that
-# a key that a later diffusers adds is carried along rather than dropped.
+# diffusers reads a model's config keys from the signature of its __init__: ours are the base's and two more, so that a
+# key that a later diffusers adds is carried along rather than dropped.
 _own = inspect.signature(CameraWanTransformer3DModel.__init__).parameters
 _base = inspect.signature(WanTransformer3DModel.__init__).parameters
 CameraWanTransformer3DModel.__init__.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-    [*_base.values(), _own["encoding"]]
+    [*_base.values(), _own["encoding"], _own["component"]]
 )
 
 

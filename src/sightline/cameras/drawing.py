@@ -50,7 +50,7 @@ def draw_trajectories(
         raise SightlineError("trajectories is empty: expected at least one to draw.")
     if labels is not None and len(labels) != len(trajectories):
         raise SightlineError(f"labels has {len(labels)} names: expected {len(trajectories)}, one per trajectory.")
-    target = None if path is None else _checked_picture_path(path)
+    target = None if path is None else picture_path(path)
     views = _views(trajectories)
 
     figure = Figure(figsize=_INCHES, facecolor="white")
@@ -211,10 +211,11 @@ def _draw_heading(
     title: str | None,
     labels: Sequence[str] | None,
 ) -> None:
-    first = trajectories[0]
     lengths = sorted({len(one) for one in trajectories})
-    frames = f"{lengths[0]}" if len(lengths) == 1 else f"{lengths[0]}-{lengths[-1]}"
-    facts = f"{frames} frames    {first.width}x{first.height}    {first.fps:g} fps"
+    rates = sorted({round(one.fps, 2) for one in trajectories})
+    sizes = {f"{one.width}x{one.height}" for one in trajectories}
+    frames, fps = (f"{found[0]:g}" if len(found) == 1 else f"{found[0]:g}-{found[-1]:g}" for found in (lengths, rates))
+    facts = f"{frames} frames    {sizes.pop() if len(sizes) == 1 else 'several sizes'}    {fps} fps"
     figure.text(0.03, 0.945, title or "camera path", fontsize=15, color=_INK, weight="bold", va="center")
     figure.text(0.975, 0.945, facts, fontsize=9, color=_QUIET, ha="right", va="center")
     if labels is not None:
@@ -314,7 +315,8 @@ def _style_space(axes: Axes3D, unit: str) -> None:
     axes.zaxis.labelpad = -4
 
 
-def _checked_picture_path(path: str | Path) -> Path:
+def picture_path(path: str | Path) -> Path:
+    """The path, refused unless its ending names a picture; asked before any work is done."""
     target = Path(path)
     if target.suffix.lower() not in PICTURE_SUFFIXES:
         raise SightlineError(

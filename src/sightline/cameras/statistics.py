@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from sightline.cameras import lens, plucker, se3
+from sightline.cameras.tokens import token_rays
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 
+_FRAMES_LOOKED_AT = 500  # of a longer path, evenly spread, for the moments
 TOKEN_GRID = (15, 26)  # rows and columns of a 480x832 picture at 32 pixels per token
 
 
@@ -66,6 +68,8 @@ class PathComparison:
     """Angle between the two cameras of a frame."""
     translation: Tensor  # [T]
     """Distance between the two camera centres of a frame, in the unit of the paths."""
+    focal: Tensor  # [T]
+    """Focal length of the second path over the first's, each as a share of its picture's width."""
     path_length_ratio: float
     """Length of the second path over the first's; 1 where neither moves."""
 
@@ -120,18 +124,18 @@ def compare(a: Trajectory, b: Trajectory) -> PathComparison:
     return PathComparison(
         rotation=se3.rotation_angle(ours.rotations.transpose(-1, -2) @ theirs.rotations),
         translation=(ours.positions - theirs.positions).norm(dim=-1),
+        focal=(b.intrinsics[:, 0, 0] / b.width) / (a.intrinsics[:, 0, 0] / a.width),
         path_length_ratio=ratio,
     )
 
 
-def moment_magnitudes(trajectory: Trajectory, token_grid: tuple[int, int] = TOKEN_GRID) -> Tensor:  # -> [T, h w]
-    """|m| of the rays through the centres of a (rows, columns) grid, the path anchored at frame 0, whose own are 0."""
-    rows, columns = token_grid
-    anchored = trajectory.anchored()
-    centres = lens.grid_centres(anchored.width, anchored.height, columns, rows).flatten(0, 1)  # [h w, 2]
-    in_camera = lens.pixel_rays(anchored.intrinsics[:, None], centres, anchored.xi)  # [T, h w, 3]
-    direction = in_camera @ anchored.rotations.transpose(-1, -2)
-    return plucker.line_through(anchored.positions[:, None], direction)[..., 3:].norm(dim=-1)
+def moment_magnitudes(trajectory: Trajectory, token_grid: tuple[int, int] = TOKEN_GRID) -> Tensor:  # -> [t, h w]
+    """|m| of the rays through the centres of a (rows, columns) grid, the path anchored at frame 0, whose own are 0.
+
+    Of a path longer than 500 frames, 500 are looked at, evenly spread.
+    """
+    at = torch.linspace(0, len(trajectory) - 1, min(len(trajectory), _FRAMES_LOOKED_AT)).round().long()
+    return token_rays(trajectory.anchored(), at, *token_grid)[..., 3:].norm(dim=-1)
 
 
 def _steps(trajectory: Trajectory) -> Tensor:  # -> [max(T - 1, 1)]
@@ -158,7 +162,7 @@ def _horizontal_fov(trajectory: Trajectory) -> Tensor:  # -> [T] degrees
 
 def _moment_statistics(trajectory: Trajectory, rows: int, columns: int) -> MomentStatistics:
     moment = moment_magnitudes(trajectory, (rows, columns)).flatten()
-    ordered = moment.sort().values  # torch.quantile refuses more than 16 million values
+    ordered = moment.sort().values
     low, median, high = (float(ordered[round(share * (len(ordered) - 1))]) for share in (0.05, 0.5, 0.95))
     zero_share = float((moment <= plucker.MOMENT_FLOOR).double().mean())
     return MomentStatistics(median, low, high, zero_share)

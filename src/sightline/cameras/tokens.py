@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from sightline.cameras import lens, plucker
 from sightline.cameras.trajectory import Trajectory
+from sightline.checks import whole_number
 from sightline.errors import SightlineError
 
 # The columns of a packed row. Nothing else in the package may count them.
@@ -20,6 +22,8 @@ WORLD_TO_CAMERA = slice(6, 18)
 INTRINSICS = slice(18, 22)
 LOG_SCALE_OFFSET = slice(22, 23)
 PACKED_WIDTH = 23
+
+_GRID = ("latent frames of grid", "token rows of grid", "token columns of grid")
 
 LatentPose = Literal["last", "first", "middle"]
 
@@ -37,7 +41,8 @@ class CameraTokens:
     grid: tuple[int, int, int]
 
     def __post_init__(self) -> None:
-        tokens = self.grid[0] * self.grid[1] * self.grid[2]
+        frames, rows, columns = _checked_grid(self.grid)
+        tokens = frames * rows * columns
         if self.packed.ndim != 3 or self.packed.shape[1:] != (tokens, PACKED_WIDTH):
             raise SightlineError(
                 f"packed has shape {tuple(self.packed.shape)}: expected [B, {tokens}, {PACKED_WIDTH}] for grid {self.grid}."
@@ -63,7 +68,8 @@ class CameraTokens:
         latent_pose: which raw frame of its group stands for a latent frame k > 0, which covers raw frames
             4k-3 .. 4k: the last (4k), the first (4k-3) or the middle one (4k-1). Latent frame 0 is raw frame 0.
         """
-        frames, rows, columns = grid
+        frames, rows, columns = grid = _checked_grid(grid)
+        _warn_unless_square(trajectory, rows, columns)
         expected = temporal_stride * (frames - 1) + 1
         if len(trajectory) != expected:
             raise SightlineError(
@@ -73,25 +79,18 @@ class CameraTokens:
         if anchor is not None:
             trajectory = trajectory.anchored(anchor)
         picked = _latent_frames(frames, latent_pose, temporal_stride)
-        camera_to_world = trajectory.camera_to_world[picked]  # [t, 4, 4]
-        intrinsics = trajectory.intrinsics[picked]  # [t, 3, 3]
-
-        centres = lens.grid_centres(trajectory.width, trajectory.height, columns, rows).flatten(0, 1)  # [h w, 2]
-        in_camera = lens.pixel_rays(intrinsics[:, None], centres, trajectory.xi)  # [t, h w, 3]
-        direction = in_camera @ camera_to_world[:, :3, :3].transpose(-1, -2)
-        ray = plucker.line_through(camera_to_world[:, None, :3, 3], direction)  # [t, h w, 6]
-
-        per_frame = torch.cat(
-            [trajectory.world_to_camera[picked, :3].flatten(1), _normalised(intrinsics, trajectory)], dim=-1
-        )  # [t, 16]
+        ray = token_rays(trajectory, picked, rows, columns)  # [t, h w, 6]
+        intrinsics = _normalised(trajectory.intrinsics[picked], trajectory)
+        per_frame = torch.cat([trajectory.world_to_camera[picked, :3].flatten(1), intrinsics], dim=-1)  # [t, 16]
         per_frame = per_frame[:, None].expand(-1, rows * columns, -1)
         packed = torch.cat([ray, per_frame, torch.zeros_like(ray[..., :1])], dim=-1)
-        return cls(packed.flatten(0, 1)[None].float(), (frames, rows, columns))
+        return cls(packed.flatten(0, 1)[None].float(), grid)
 
     @classmethod
     def absent(cls, grid: tuple[int, int, int], batch: int = 1) -> CameraTokens:
         """Tokens without a camera: zeros. Feeding these rather than nothing keeps every parameter in the graph."""
-        return cls(torch.zeros(batch, grid[0] * grid[1] * grid[2], PACKED_WIDTH), grid)
+        frames, rows, columns = grid = _checked_grid(grid)
+        return cls(torch.zeros(batch, frames * rows * columns, PACKED_WIDTH), grid)
 
     @classmethod
     def batch(cls, tokens: Sequence[CameraTokens]) -> CameraTokens:
@@ -129,7 +128,12 @@ class CameraTokens:
     def with_log_scale_offset(self, offset: Tensor | float) -> CameraTokens:  # [B] or a number
         """The tokens with delta added to what the scale gate reads, and to nothing else."""
         offset = torch.as_tensor(offset, dtype=torch.float32, device=self.packed.device)
-        packed = self.packed.expand(max(len(self.packed), offset.numel()), -1, -1).clone()
+        clips = len(self.packed)
+        if offset.ndim > 1 or (offset.numel() != 1 and clips not in (1, offset.numel())):
+            raise SightlineError(
+                f"offset has shape {tuple(offset.shape)}: expected one number, or one per clip ({clips})."
+            )
+        packed = self.packed.expand(max(clips, offset.numel()), -1, -1).clone()
         packed[..., LOG_SCALE_OFFSET] = offset.reshape(-1, 1, 1)
         return dataclasses.replace(self, packed=packed)
 
@@ -140,6 +144,33 @@ class CameraTokens:
         clips = self.packed.shape[0]
         delta = low + (high - low) * torch.rand(clips, generator=generator)
         return self.with_log_scale_offset(delta * (torch.rand(clips, generator=generator) < probability))
+
+
+def token_rays(trajectory: Trajectory, frames: Tensor, rows: int, columns: int) -> Tensor:  # [t] -> [t, h w, 6]
+    """World rays (d, m) through the centres of a grid of patches, for some of a path's frames."""
+    camera_to_world, intrinsics = trajectory.camera_to_world[frames], trajectory.intrinsics[frames]
+    centres = lens.grid_centres(trajectory.width, trajectory.height, columns, rows).flatten(0, 1)  # [h w, 2]
+    in_camera = lens.pixel_rays(intrinsics[:, None], centres, trajectory.xi)  # [t, h w, 3]
+    direction = in_camera @ camera_to_world[:, :3, :3].transpose(-1, -2)
+    return plucker.line_through(camera_to_world[:, None, :3, 3], direction)
+
+
+def _checked_grid(grid: tuple[int, int, int]) -> tuple[int, int, int]:
+    if not isinstance(grid, tuple | list | torch.Size) or len(grid) != 3:
+        raise SightlineError(f"grid is {grid!r}: expected (latent frames, token rows, token columns).")
+    frames, rows, columns = (whole_number(name, size) for name, size in zip(_GRID, grid, strict=True))
+    return frames, rows, columns
+
+
+def _warn_unless_square(trajectory: Trajectory, rows: int, columns: int) -> None:
+    """Models have square tokens: others mean that the path is for another picture, or rows and columns are exchanged."""
+    across, down = trajectory.width / columns, trajectory.height / rows
+    if not 0.9 < across / down < 1.1:
+        warnings.warn(
+            f"tokens of {across:.3g} x {down:.3g} pixels are not square: a path of {trajectory.width}x{trajectory.height} on "
+            f"{rows} rows and {columns} columns (see Trajectory.fitted).",
+            stacklevel=3,
+        )
 
 
 def _latent_frames(frames: int, latent_pose: LatentPose, stride: int) -> Tensor:  # -> [t] raw frame numbers

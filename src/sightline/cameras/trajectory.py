@@ -11,19 +11,18 @@ import torch
 from torch import Tensor
 
 from sightline.cameras import se3
+from sightline.cameras.pose_checks import as_float64, checked_intrinsics, checked_poses
 from sightline.checks import number, whole_number
 from sightline.errors import SightlineError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ROTATION_TOLERANCE = 1e-3  # largest |R^T R - I| that is read as a rotation written with few digits
-_EXACT_ROTATION = 1e-6  # below this a rotation is kept as it came; above, replaced by the nearest true rotation
-
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """A camera path of T frames. Immutable: every method returns a new trajectory. Tensors are float64 on the CPU.
+    """A camera path of T frames. Immutable: every method returns a new trajectory, and nobody writes into its tensors,
+    which are float64 on the CPU and checked once, when it is made.
 
     camera_to_world: [T, 4, 4], OpenCV axes (x right, y down, z forward).
     intrinsics: [T, 3, 3] in pixels of an image (width, height); one [3, 3] matrix serves all frames. The first pixel's
@@ -44,8 +43,8 @@ class Trajectory:
     near_depth: float | None = None
 
     def __post_init__(self) -> None:
-        poses = _float64("camera_to_world", self.camera_to_world)
-        lens = _float64("intrinsics", self.intrinsics)
+        poses = as_float64("camera_to_world", self.camera_to_world)
+        lens = as_float64("intrinsics", self.intrinsics)
         if poses.ndim != 3 or poses.shape[1:] != (4, 4) or poses.shape[0] == 0:
             raise SightlineError(f"camera_to_world has shape {tuple(poses.shape)}: expected [T, 4, 4] with T >= 1.")
         if lens.shape == (3, 3):
@@ -58,10 +57,12 @@ class Trajectory:
             )
         object.__setattr__(self, "width", whole_number("width", self.width))
         object.__setattr__(self, "height", whole_number("height", self.height))
-        object.__setattr__(self, "camera_to_world", _checked_poses(poses))
-        object.__setattr__(self, "intrinsics", _checked_intrinsics(lens))
+        object.__setattr__(self, "camera_to_world", checked_poses(poses))
+        object.__setattr__(self, "intrinsics", checked_intrinsics(lens))
         object.__setattr__(self, "xi", number("xi", self.xi, at_least=0.0))
         object.__setattr__(self, "fps", number("fps", self.fps, above=0.0))
+        if not isinstance(self.unit, str) or not self.unit:
+            raise SightlineError(f"unit is {self.unit!r}: expected a word such as 'scene' or 'metre'.")
         if self.near_depth is not None:
             object.__setattr__(self, "near_depth", number("near_depth", self.near_depth, above=0.0))
 
@@ -95,7 +96,7 @@ class Trajectory:
 
     def anchored(self, frame: int = 0) -> Trajectory:
         """The same path in the coordinates of one of its own cameras, which becomes the identity."""
-        if not -len(self) <= frame < len(self):
+        if not hasattr(frame, "__index__") or not -len(self) <= frame < len(self):
             raise SightlineError(f"frame is {frame}: expected a frame of this trajectory, which has {len(self)}.")
         return self.replace(camera_to_world=se3.anchor(self.camera_to_world, frame))
 
@@ -128,7 +129,10 @@ class Trajectory:
         return self.replace(camera_to_world=self.camera_to_world.flip(0), intrinsics=self.intrinsics.flip(0))
 
     def then(self, other: Trajectory) -> Trajectory:
-        """This path, then the other one starting where this one ends. The shared frame is kept once."""
+        """This path, then the other one starting where this one ends. The shared frame is kept once.
+
+        Each keeps its own lens: where they differ, the focal length jumps at the join. The frame rate is this one's.
+        """
         self._require_same_picture(other)
         tail = self.camera_to_world[-1] @ other.anchored().camera_to_world[1:]
         return self.replace(
@@ -161,8 +165,8 @@ class Trajectory:
     def cropped(self, width: int, height: int, left: float | None = None, top: float | None = None) -> Trajectory:
         """A window of the image, in the middle unless `left` and `top` (pixels) say where: the principal point moves."""
         width, height = whole_number("width", width), whole_number("height", height)
-        left = (self.width - width) / 2 if left is None else left
-        top = (self.height - height) / 2 if top is None else top
+        left = (self.width - width) / 2 if left is None else number("left", left)
+        top = (self.height - height) / 2 if top is None else number("top", top)
         if left < 0 or top < 0 or left + width > self.width or top + height > self.height:
             raise SightlineError(
                 f"the crop {width}x{height} at ({left:g}, {top:g}) leaves the image: expected it inside "
@@ -187,7 +191,7 @@ class Trajectory:
 
     @classmethod
     def load(cls, path: str | Path, format: str | None = None, **options: Any) -> Trajectory:
-        """Read a camera file; the format is detected from its content unless it is named (see docs/conventions.md)."""
+        """Read a camera file; the format is found from its content unless it is named (see docs/formats.md)."""
         from sightline.cameras.formats import load
 
         return load(path, format=format, **options)
@@ -205,66 +209,11 @@ class Trajectory:
         return draw_trajectories([self], path=path, title=title)
 
     def _require_same_picture(self, other: Trajectory) -> None:
-        if (self.width, self.height, self.xi) != (other.width, other.height, other.xi):
-            raise SightlineError(
-                f"other is {other.width}x{other.height} with xi {other.xi:g}: expected {self.width}x{self.height} "
-                f"with xi {self.xi:g}, as the path it joins (see Trajectory.fitted)."
-            )
-
-
-def _float64(name: str, value: Any) -> Tensor:
-    try:
-        return torch.as_tensor(value).detach().to(device="cpu", dtype=torch.float64).clone()
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise SightlineError(
-            f"{name} cannot be read as numbers ({error}): expected a tensor or nested lists."
-        ) from None
-
-
-def _checked_poses(poses: Tensor) -> Tensor:
-    bad = (~poses.isfinite()).flatten(1).any(1)
-    if bad.any():
-        raise SightlineError(f"camera_to_world of frame {_first(bad)} is not finite: expected finite numbers.")
-    bad = (poses[:, 3] - poses.new_tensor([0, 0, 0, 1])).abs().amax(1) > _EXACT_ROTATION
-    if bad.any():
-        raise SightlineError(
-            f"camera_to_world of frame {_first(bad)} has the last row {poses[_first(bad), 3].tolist()}: expected 0 0 0 1."
-        )
-    error = se3.orthonormality_error(poses[:, :3, :3])
-    bad = ~(error <= ROTATION_TOLERANCE)  # so written that an error that overflowed to nan is bad too
-    if bad.any():
-        frame = _first(bad)
-        raise SightlineError(
-            f"camera_to_world of frame {frame} is not a rigid motion (|R^T R - I| = {error[frame]:.2g}, determinant "
-            f"{torch.linalg.det(poses[frame, :3, :3]):.3g}): expected a rotation within {ROTATION_TOLERANCE:g}."
-        )
-    rough = error > _EXACT_ROTATION
-    if rough.any():
-        poses[rough, :3, :3] = se3.nearest_rotation(poses[rough, :3, :3])
-    poses[:, 3] = poses.new_tensor([0, 0, 0, 1])
-    return poses
-
-
-def _checked_intrinsics(lens: Tensor) -> Tensor:
-    bad = (~lens.isfinite()).flatten(1).any(1)
-    if bad.any():
-        raise SightlineError(f"intrinsics of frame {_first(bad)} are not finite: expected finite numbers.")
-    bad = (lens[:, 0, 0] <= 0) | (lens[:, 1, 1] <= 0)
-    if bad.any():
-        fx, fy = lens[_first(bad), 0, 0], lens[_first(bad), 1, 1]
-        raise SightlineError(
-            f"intrinsics of frame {_first(bad)} have focal lengths ({fx:g}, {fy:g}): expected positive pixels."
-        )
-    expected = torch.zeros_like(lens)
-    expected[:, 0, 0], expected[:, 1, 1], expected[:, 2, 2] = lens[:, 0, 0], lens[:, 1, 1], 1.0
-    expected[:, :2, 2] = lens[:, :2, 2]
-    bad = (lens - expected).abs().flatten(1).amax(1) > _EXACT_ROTATION
-    if bad.any():
-        raise SightlineError(
-            f"intrinsics of frame {_first(bad)} are {lens[_first(bad)].tolist()}: expected [[fx, 0, cx], [0, fy, cy], [0, 0, 1]]."
-        )
-    return expected
-
-
-def _first(mask: Tensor) -> int:
-    return int(mask.nonzero()[0, 0])
+        if not isinstance(other, Trajectory):
+            raise SightlineError(f"other is a {type(other).__name__}: expected a Trajectory.")
+        for name in ("width", "height", "xi", "unit"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine != theirs:
+                raise SightlineError(
+                    f"other has {name} {theirs}: expected {mine}, as the path it joins (see fitted, replace)."
+                )

@@ -54,10 +54,17 @@ def _help() -> str:
     )
 
 
+class _NotesHandler(logging.Handler):
+    """Writes to whatever stderr is at the moment, so that notes appear above a progress bar and not inside it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr)
+
+
 @contextmanager
 def _notes_on_stderr() -> Iterator[None]:
     """What the package logs or warns of, as lines `note: ...` while a verb runs."""
-    logger, handler = logging.getLogger("sightline"), logging.StreamHandler()
+    logger, handler = logging.getLogger("sightline"), _NotesHandler()
     handler.setFormatter(logging.Formatter("note: %(message)s"))
     level = logger.level
     logger.addHandler(handler)

@@ -39,8 +39,9 @@ def print_line(what: object) -> None:
 
 
 def bar(items: Sequence[Item], what: str) -> Iterable[Item]:
-    """The items, with a progress bar on stderr that is gone when they are through."""
+    """The items, with a progress bar on stderr, where that is a terminal; it is gone when they are through."""
     from rich.console import Console
     from rich.progress import track
 
-    return track(items, description=what, console=Console(stderr=True), transient=True)
+    console = Console(stderr=True)
+    return track(items, description=what, console=console, transient=True, disable=not console.is_terminal)

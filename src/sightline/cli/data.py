@@ -70,21 +70,28 @@ class Preview(_Cutting):
     sources: _Sources = ()
     """Where clips come from."""
     style: Annotated[str | None, arg(metavar="STYLE", help_behavior_hint="")] = None
-    """Short for the source worlds:STYLE: walkthrough, orbit, panorama or openworld."""
+    """A style of the procedural worlds, with a map of the place: walkthrough, orbit, panorama or openworld."""
     clips: int = 4
     """How many clips of each source."""
+    frames: int = 33
+    """Frames of a clip, 4 k + 1."""
+    size: Annotated[str, arg(metavar="WIDTHxHEIGHT")] = "416x240"
+    """Pictures are scaled to cover this and cropped in the middle; the lens follows."""
     out: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("preview")
     """Folder to write to."""
 
     def run(self) -> None:
         from sightline.data.preview import write_preview
+        from sightline.worlds import preview as worlds
 
-        texts = [*self.sources, *([f"worlds:{self.style}?clips={self.clips}"] if self.style else [])]
-        for text in texts or [""]:
-            for path in write_preview(
-                _opened([text] if text else [])[0], self.cut(), self.clips, self.out, self.strict
-            ):
+        if self.style is not None:
+            size = parsed_size(self.size)
+            for path in worlds.write_preview(self.style, 0, self.out, self.clips, self.frames, size):
                 print_line(f"wrote {path}")
+        if self.sources or self.style is None:
+            for source in _opened(self.sources):
+                for path in write_preview(source, self.cut(), self.clips, self.out, self.strict):
+                    print_line(f"wrote {path}")
 
 
 @dataclass
@@ -139,17 +146,15 @@ class Cache(_Cutting):
 
         from sightline.data.cache import CacheWriter
         from sightline.data.clips import Clips
-        from sightline.data.encode import ClipEncoder
-        from sightline.generation.pipelines import load_pipeline
+        from sightline.data.encode import load_encoder
 
         sources, cut, state = _opened(self.sources), self.cut(caption=self.caption), PartialState()
         if not state.is_main_process:
             logging.getLogger("sightline").setLevel(logging.ERROR)  # one process speaks for all while they do the same
         show = bar if state.is_main_process else lambda shots, _: shots
         clips = Clips(sources, cut, part=self.part, held_out=self.held_out, strict=self.strict, progress=show)
-        pipe = load_pipeline(self.model, device=state.device, transformer=None, transformer_2=None)
         writer = CacheWriter(
-            self.out, clips, ClipEncoder(pipe), self.model, dtype=self.dtype, shard_clips=self.shard_clips,
+            self.out, clips, load_encoder(self.model, state.device), self.model, dtype=self.dtype, shard_clips=self.shard_clips,
             rank=state.process_index, processes=state.num_processes,
         )  # fmt: skip
         if state.is_main_process:
@@ -164,7 +169,8 @@ def _write_with_bar(writer: Any, shown: bool) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True, disable=not shown) as progress:
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as progress:
         total = sum(len(writer.clips_of(shard)) for shard in writer.missing())
         task = progress.add_task(
             "encoding clips" + (" (this process's share)" if writer.processes > 1 else ""), total=total
@@ -179,19 +185,21 @@ def _opened(texts: Sequence[str]) -> list[Any]:
 
 
 def _print_statistics(found: Sequence[SourceStatistics], etas: Sequence[float]) -> None:
-    rows = [
+    motion = [
+        (one.name, f"{one.clips} of {one.shots}", str(one.frames), f"{one.path_length:.4g}", f"{one.turn:.4g}")
+        for one in found
+    ]
+    header = ["source", "shots measured", "frames", "path length", "turn (degrees)"]
+    print_table("camera motion, medians over clips", header, motion)
+    moments = [
         (
-            one.name, f"{one.clips} of {one.shots}", str(one.frames), f"{one.path_length:.4g}", f"{one.turn:.4g}",
-            _spread(one.raw), f"{one.eta:g}", _spread(one.scaled),
-            _spread(one.normalised) if one.normalised else "", f"{eta:.3g}",
+            one.name, _spread(one.raw), f"{one.eta:g}", _spread(one.scaled),
+            _spread(one.normalised) if one.normalised else "unknown", f"{eta:.3g}",
         )
         for one, eta in zip(found, etas, strict=True)
     ]  # fmt: skip
-    header = (
-        "source", "clips", "frames", "length", "turn", "|m|\n5 to 95 %", "eta", "eta |m|\n5 to 95 %",
-        "eta |m| / z_n\n5 to 95 %", "suggested\neta",
-    )  # fmt: skip
-    print_table("camera motion: medians over clips, |m| over rays", header, rows)
+    header = ["source", "|m|", "eta", "eta |m|", "eta |m| / z_n", "suggested eta"]
+    print_table("|m| over rays: median, and 5 to 95 %", header, moments)
     print_line(f"suggested eta: gives each source the median of {found[0].name}, whose eta is {found[0].eta:g}")
 
 

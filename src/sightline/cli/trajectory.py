@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import degrees
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -61,7 +62,10 @@ class Make:
 
     def run(self) -> None:
         from sightline.cameras import moves
+        from sightline.cameras.drawing import picture_path
 
+        if self.plot is not None:
+            picture_path(self.plot)  # refused before anything is written
         width, height = parsed_size(self.size)
         shot: Any = {"frames": self.frames, "width": width, "height": height, "fps": self.fps}
         shot |= _given(focal_mm=self.focal_mm, easing=self.easing)
@@ -116,8 +120,10 @@ class Show(_Reading):
     """Show the poses that latent frames take: every fourth, of 4 k + 1 frames."""
 
     def run(self) -> None:
-        from sightline.cameras.drawing import draw_trajectories
+        from sightline.cameras.drawing import draw_trajectories, picture_path
 
+        if self.plot is not None:
+            picture_path(self.plot)
         if not self.files:
             raise SightlineError("files is empty: expected at least one camera file.")
         paths = [self.load(file) for file in self.files]
@@ -191,11 +197,14 @@ class Compare(_Reading):
         names = [self.first.name, self.second.name]
         found = compare(*paths)
         rows = [
-            ("rotation (radians)", f"{found.mean_rotation:.6g}", f"{found.max_rotation:.6g}"),
+            ("rotation (degrees)", f"{degrees(found.mean_rotation):.6g}", f"{degrees(found.max_rotation):.6g}"),
             (f"translation ({paths[0].unit})", f"{found.mean_translation:.6g}", f"{found.max_translation:.6g}"),
         ]
         print_table(f"{names[1]} against {names[0]}", ("difference", "mean", "largest"), rows)
         print_line(f"path length of {names[1]} / {names[0]}: {found.path_length_ratio:.4g}")
+        print_line(
+            f"focal length of {names[1]} / {names[0]}: {_span(float(found.focal.min()), float(found.focal.max()))}"
+        )
         if self.plot is not None:
             draw_trajectories(paths, self.plot, title="two camera paths", labels=names)
             print_line(f"drew {self.plot}")

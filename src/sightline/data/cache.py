@@ -14,7 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -129,12 +130,10 @@ class CacheWriter:
         tensors: dict[str, torch.Tensor] = {}
         entries: list[dict[str, Any]] = []
         skips = Skips(self.clips.skips.strict)
-        for index in self.clips_of(shard):
-            window = self.clips.windows[index]
-            try:
-                clip = self.clips[index]
-            except SightlineError as error:
-                skips.report(self.clips.sources[window.source].name, window.name, error)
+        for index, clip in self._read(self.clips_of(shard)):
+            if isinstance(clip, SightlineError):
+                window = self.clips.windows[index]
+                skips.report(self.clips.sources[window.source].name, window.name, clip)
             else:
                 key = f"{len(entries):05d}"
                 tensors |= {f"{key}.{name}": tensor for name, tensor in self._tensors(clip).items()}
@@ -145,6 +144,23 @@ class CacheWriter:
         tensors = tensors or {"empty": torch.zeros(1)}
         with written_whole(self._path(shard)) as temporary:
             save_file(tensors, temporary, metadata={_METADATA: json.dumps(header)})
+
+    def _read(self, indices: range) -> Iterator[tuple[int, Clip | SightlineError]]:
+        """The clips, or what is wrong with them; the next one is read while this one is encoded."""
+
+        def read(index: int) -> Clip | SightlineError:
+            try:
+                return self.clips[index]
+            except SightlineError as error:
+                return error
+
+        with ThreadPoolExecutor(max_workers=1) as reader:
+            ahead = reader.submit(read, indices[0])
+            for index in indices:
+                clip = ahead.result()
+                if index != indices[-1]:
+                    ahead = reader.submit(read, index + 1)
+                yield index, clip
 
     def _tensors(self, clip: Clip) -> dict[str, torch.Tensor]:
         encoded = self.encoder.encode(clip)

@@ -13,7 +13,6 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.data.cache import read_header, read_json
 from sightline.data.encode import padded_text
 from sightline.errors import SightlineError
-from sightline.files import reason
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +43,10 @@ class CachedClips:
                 f"{self.folder}: found no index.json, expected a finished cache (the same `sightline data cache` goes on)."
             )
         index, self.settings = read_json(self.folder / "index.json"), read_json(self.folder / "settings.json")
+        if not isinstance(index, dict) or not {"clips", "skips"} <= index.keys():
+            raise SightlineError(
+                f"{self.folder / 'index.json'}: found no clips and skips, expected the index of a cache."
+            )
         self.entries: list[dict[str, Any]] = index["clips"]
         self.skips: list[dict[str, str]] = index["skips"]
         self._open: dict[int, tuple[Any, list[dict[str, Any]]]] = {}
@@ -77,10 +80,8 @@ class CachedClips:
     def _shard(self, number: int) -> tuple[Any, list[dict[str, Any]]]:
         if number not in self._open:
             path = self.folder / f"shard-{number:05d}.safetensors"
-            try:
-                self._open[number] = (safe_open(path, framework="pt"), read_header(path)["clips"])
-            except OSError as error:
-                raise SightlineError(f"{path}: cannot be read ({reason(error)}), expected a shard.") from None
+            entries = read_header(path)["clips"]  # says so where the file is missing or damaged
+            self._open[number] = (safe_open(path, framework="pt"), entries)
         return self._open[number]
 
     def __getstate__(self) -> dict[str, Any]:

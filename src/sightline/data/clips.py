@@ -67,7 +67,7 @@ class Clips(Sequence[Clip]):
     def _add(self, index: int, shot: str) -> None:
         source = self.sources[index]
         try:
-            starts = self.cut.starts(len(source.trajectory(shot)))
+            starts = self.cut.starts(source.length(shot))
         except SightlineError as error:
             self.skips.report(source.name, shot, error)
             return

@@ -3,19 +3,47 @@
 from __future__ import annotations
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from diffusers import WanImageToVideoPipeline
+from diffusers import AutoencoderKLWan, DiffusionPipeline, WanImageToVideoPipeline, WanPipeline
 from torch import Tensor
 
 from sightline.data.clip import Clip
 from sightline.errors import SightlineError
+from sightline.files import reason
 
+_PIPELINES = {one.__name__: one for one in (WanPipeline, WanImageToVideoPipeline)}
 TEXT_TOKENS = 512  # what the Wan pipelines pad prompts to
 _PATCH = 2  # latent pixels per token, in every Wan release
 _SAMPLED = 512  # values of each weight that go into the digest of a model
+
+
+def load_encoder(
+    model: str | Path, device: str | torch.device = "cpu", dtype: torch.dtype | None = None
+) -> ClipEncoder:
+    """The VAE and the text encoder of a Wan model, a hub id or a folder; its transformers are left where they are.
+
+    dtype: of the text encoder; bfloat16 on a GPU and float32 elsewhere unless given. The VAE is float32.
+    """
+    device = torch.device(device)
+    dtype = dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
+    try:
+        name = DiffusionPipeline.load_config(model).get("_class_name")
+        if name not in _PIPELINES:
+            raise SightlineError(f"model {str(model)!r} is a {name}: expected a Wan pipeline.")
+        vae = AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32)
+        # By its own class: the base class would load the transformers all the same.
+        pipe = _PIPELINES[name].from_pretrained(model, vae=vae, dtype=dtype, transformer=None, transformer_2=None)
+    except SightlineError:
+        raise
+    except (OSError, ValueError) as error:  # missing folder, no network, an unknown id, a file that is not a model
+        raise SightlineError(
+            f"model {str(model)!r} cannot be loaded ({reason(error)}): expected a hub id or a folder."
+        ) from None
+    return ClipEncoder(pipe.to(device))
 
 
 class ClipEncoder:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import av
 import numpy as np
 from PIL import Image, ImageOps
 
 from sightline.errors import SightlineError
 from sightline.files import reason
+
+if TYPE_CHECKING:
+    import av
 
 PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp")
 VIDEO_ENDINGS = (".mp4", ".mkv", ".mov", ".webm", ".avi")
@@ -61,6 +63,8 @@ class VideoFile:
     expected_frames: int
 
     def read(self, indices: Sequence[int], width: int, height: int) -> FittedFrames:
+        import av  # here, so that sources without videos do not need it
+
         if not self.file.is_file():
             raise SightlineError(f"{self.file}: found nothing there, expected a video.")
         try:

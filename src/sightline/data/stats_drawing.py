@@ -21,7 +21,8 @@ from sightline.files import write_whole
 _INK, _QUIET, _LINE, _FAINT = "#22262b", "#7b828c", "#c3c8cf", "#e6e8ec"
 _COLOURS = ("#2f5d8c", "#d1603d", "#3f8f6b", "#8a5a9e", "#b8902f", "#4a9bb0")
 _BINS = 160
-_WIDTH, _ROW, _MARGIN = 12.0, 0.62, 1.75  # inches: of the figure, of one source, above and below all of them
+_WIDTH, _ROW, _MARGIN = 12.0, 0.62, 1.2  # inches: of the figure, of one source, above and below all of them
+_RIDGE = 0.74  # height of the fullest bin, as a share of a row; the median's number stands above it
 
 
 def draw_moments(sources: Sequence[SourceStatistics], path: str | Path | None = None) -> Figure:
@@ -43,7 +44,7 @@ def draw_moments(sources: Sequence[SourceStatistics], path: str | Path | None = 
     left, gap = 0.11, 0.02
     width = (0.975 - left - gap * (len(stages) - 1)) / len(stages)
     for index, (title, values) in enumerate(stages):
-        place = (left + index * (width + gap), 0.75 / height, width, _ROW * len(sources) / height)
+        place = (left + index * (width + gap), 0.35 / height, width, _ROW * len(sources) / height)
         _draw_stage(figure.add_axes(place), title, values, edges, [one.name for one in sources] if index == 0 else [])
     figure.text(
         0.025, 1 - 0.32 / height, "how far rays pass from the first camera, |m|", fontsize=14, color=_INK, weight="bold"
@@ -72,15 +73,15 @@ def _draw_stage(axes: Axes, title: str, values: list[Tensor], edges: np.ndarray,
         base, colour = len(values) - 1 - row, _COLOURS[row % len(_COLOURS)]
         share = np.histogram(one.numpy(), edges)[0].astype(float)
         share = np.convolve(share, np.hanning(9) / np.hanning(9).sum(), mode="same")
-        ridge = base + 0.82 * share / max(share.max(), 1.0)
+        ridge = base + _RIDGE * share / max(share.max(), 1.0)
         axes.fill_between(middles, base, ridge, color=colour, alpha=0.35, linewidth=0)
         axes.plot(middles, ridge, color=colour, linewidth=1.2)
         median = float(one.median())
         if median > 0:
-            axes.plot([median, median], [base, base + 0.82], color=colour, linewidth=2.0, solid_capstyle="butt")
+            axes.plot([median, median], [base, base + _RIDGE], color=colour, linewidth=2.0, solid_capstyle="butt")
             axes.annotate(
-                f"{median:.3g}", (median, base + 0.82), xytext=(4, -2), textcoords="offset points", fontsize=8,
-                color=colour, weight="bold", va="top",
+                f"{median:.3g}", (median, base + _RIDGE), xytext=(0, 1), textcoords="offset points", fontsize=8,
+                color=colour, weight="bold", va="bottom", ha="center",
             )  # fmt: skip
     axes.set_xscale("log")
     axes.set(xlim=(edges[0], edges[-1]), ylim=(-0.08, len(values)))

@@ -2,8 +2,8 @@
 
     input -> project -> normalise -> rotate -> inject -> attend -> output
 
-A method overrides the stages it changes and no others; an attention processor calls them in this order. What is not
-overridden is the pretrained layer itself, bit for bit.
+A method overrides the stages it changes and no others; an attention processor calls them in this order. Projection and
+normalisation stay the pretrained layer's own. What is not overridden is the pretrained layer itself, bit for bit.
 """
 
 from __future__ import annotations
@@ -86,6 +86,7 @@ class Encoding(ABC):
     """A camera method's settings. Plain values only, so that they live in a model's config.json and in a recipe."""
 
     name: ClassVar[str]
+    starting_values: ClassVar[tuple[str, ...]] = ()  # settings that decide where training starts, and nothing after it
 
     @abstractmethod
     def layer(self, dim: int, heads: int) -> CameraLayer:
@@ -93,6 +94,11 @@ class Encoding(ABC):
 
     def to_config(self) -> dict[str, Any]:
         return {"name": self.name, **dataclasses.asdict(self)}
+
+    def computes_as(self, other: Encoding) -> bool:
+        """Whether weights trained for one fit the other: equal up to starting values."""
+        mine, theirs = ({**one.to_config(), **dict.fromkeys(one.starting_values)} for one in (self, other))
+        return mine == theirs
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Encoding:

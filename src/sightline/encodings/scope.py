@@ -4,8 +4,9 @@
     g   = sigmoid(G(s + delta))                      one gate for query and key
     q  += alpha_q * g * RMSNorm_q(E_q f_q)           k += alpha_k * g * RMSNorm_k(E_k f_k)
 
-The key sees the halves of the ray swapped, so that E_q^T E_k = I makes the ray-ray part of the score the reciprocal
-product of the two lines: zero when the lines of sight meet.
+The key sees the halves of the ray swapped. For raw rays (d, m) and E_q^T E_k = I the ray-ray part of the score would be
+the reciprocal product of the two lines, zero when the lines of sight meet. With the features above it is
+d . m^' + m^ . d' + s s', normalised and gated: the same incidence test on unit moments, plus a product of log scales.
 """
 
 from __future__ import annotations
@@ -36,15 +37,16 @@ class Scope(Encoding):
 
     gate_hidden: width of the scale gate's hidden layer. 16 keeps the new parameters under 0.1 % at 5B and 14B.
     projection: E as one matrix (dim x 7, no bias), or as a two-layer MLP of width projection_hidden.
-    projection_init: "identity": in every head E_q and E_k are the same orthonormal columns, so term D has the
-        reciprocal form; "random": the two drawn apart; "zero": E f = 0 at the start (the output layer alone, for an
-        MLP). None chooses "identity" for linear and "zero" for an MLP.
+    projection_init: "identity": in every head E_q and E_k are the same orthonormal columns, so that E_q^T E_k = I;
+        "random": the two drawn apart; "zero": E f = 0 at the start (the output layer alone, for an MLP). None chooses
+        "identity" for linear and "zero" for an MLP.
     alpha: starting value of alpha_q and alpha_k. None chooses 0 for linear and 1 for an MLP.
     flip: swap the halves of the ray on the key side.
     moment_floor: the smallest |m|; the anchor frame, where m = 0, has s = log(moment_floor).
     """
 
     name: ClassVar[str] = "scope"
+    starting_values: ClassVar[tuple[str, ...]] = ("alpha", "projection_init")
 
     gate_hidden: int = 16
     projection: Projection = "linear"
@@ -60,8 +62,10 @@ class Scope(Encoding):
         linear = self.projection == "linear"
         if self.projection_init is None:
             object.__setattr__(self, "projection_init", "identity" if linear else "zero")
-        if self.alpha is None:
-            object.__setattr__(self, "alpha", 0.0 if linear else 1.0)
+        default = 0.0 if linear else 1.0
+        object.__setattr__(self, "alpha", number("alpha", default if self.alpha is None else self.alpha))
+        if not isinstance(self.flip, bool):
+            raise SightlineError(f"flip is {self.flip!r}: expected True or False.")
         if self.projection_init not in ("identity", "random", "zero"):
             raise SightlineError(
                 f"projection_init is {self.projection_init!r}: expected 'identity', 'random' or 'zero'."
@@ -72,7 +76,6 @@ class Scope(Encoding):
             )
         whole_number("gate_hidden", self.gate_hidden)
         whole_number("projection_hidden", self.projection_hidden)
-        number("alpha", self.alpha)
         number("moment_floor", self.moment_floor, above=0.0)
         if self.alpha == 0 and self.projection_init == "zero":
             raise SightlineError(

@@ -7,12 +7,24 @@ from typing import Any
 import numpy as np
 import torch
 
-from sightline.backbones.stock import EXPERTS, AnyWanPipeline, WanImageToVideoPipeline, WanPipeline
+from sightline.backbones.stock import AnyWanPipeline, WanImageToVideoPipeline, WanPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.tokens import CameraTokens, LatentPose
 from sightline.cameras.trajectory import Trajectory
+from sightline.checks import whole_number
 from sightline.errors import SightlineError
-from sightline.generation.video import load_image
+from sightline.generation.pipelines import experts, require_pipeline
+from sightline.generation.video import as_frames, load_image
+
+_SET_BY_GENERATE = {
+    "height",
+    "width",
+    "num_frames",
+    "num_inference_steps",
+    "guidance_scale",
+    "generator",
+    "output_type",
+}
 
 
 def generate(
@@ -34,6 +46,22 @@ def generate(
     The image becomes the first frame: it is scaled to cover the trajectory's picture and cropped in the middle. Both
     passes of the text guidance get the same camera, so the camera's own guidance is 1, as in the paper.
     """
+    require_pipeline(pipe)
+    if not isinstance(trajectory, Trajectory):
+        raise SightlineError(
+            f"trajectory is a {type(trajectory).__name__}: expected a Trajectory, such as moves.orbit()."
+        )
+    if not isinstance(prompt, str):
+        raise SightlineError(
+            f"prompt is a {type(prompt).__name__}: expected one text; call generate once for each video."
+        )
+    whole_number("steps", steps)
+    if not isinstance(seed, int):
+        raise SightlineError(f"seed is {seed!r}: expected a whole number.")
+    if reserved := sorted(set(options) & _SET_BY_GENERATE):
+        raise SightlineError(
+            f"{reserved[0]} is set by generate itself: expected trajectory, steps, guidance or seed instead."
+        )
     tokens = camera_tokens(pipe, trajectory, anchor=anchor, latent_pose=latent_pose)
     pipe = _for_mode(pipe, with_image=image is not None)
     if image is not None:
@@ -47,18 +75,18 @@ def generate(
         num_inference_steps=steps,
         guidance_scale=guidance,
         generator=torch.Generator().manual_seed(seed),  # on the CPU: the same noise on every device
-        attention_kwargs={"camera": tokens, **options.pop("attention_kwargs", {})},
+        attention_kwargs={"camera": tokens, **(options.pop("attention_kwargs", None) or {})},
         output_type="np",
         **options,
     ).frames[0]
-    return np.rint(frames.clip(0, 1) * 255).astype(np.uint8)
+    return as_frames(frames)
 
 
 def camera_tokens(
     pipe: AnyWanPipeline, trajectory: Trajectory, *, anchor: int | None = 0, latent_pose: LatentPose = "last"
 ) -> CameraTokens:
     """The path on this pipeline's token grid, for `pipe(..., attention_kwargs={"camera": tokens})`."""
-    transformers = [model for name in EXPERTS if (model := getattr(pipe, name, None)) is not None]
+    transformers = list(experts(pipe).values())
     for model in transformers:
         if not isinstance(model, CameraWanTransformer3DModel):
             raise SightlineError(

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import torch
 from diffusers import AutoencoderKLWan, DiffusionPipeline
 
-from sightline.backbones.adapter import is_camera_file, load_camera, save_camera
+from sightline.backbones.adapter import is_camera_file, load_camera, require_same_backbone, save_camera
 from sightline.backbones.stock import EXPERTS, AnyWanPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import Encoding
@@ -56,30 +57,44 @@ def load_pipeline(
 
 
 def attach_camera(pipe: AnyWanPipeline, camera: str | Path | Encoding) -> AnyWanPipeline:
-    """Replace the pipeline's transformers by ones that take a camera (see load_pipeline). Changes `pipe` and returns it."""
-    for component in EXPERTS:
-        base = getattr(pipe, component, None)
-        if base is None:
-            continue
+    """Replace the pipeline's transformers by ones that take a camera (see load_pipeline). Changes `pipe` and returns it.
+
+    A camera file adds to the pipeline's own weights. A folder of save_pretrained holds a whole fine-tuned transformer,
+    which takes the place of the pipeline's.
+    """
+    require_pipeline(pipe)
+    if not isinstance(camera, str | os.PathLike | Encoding):
+        raise SightlineError(f"camera is {camera!r}: expected a path, or an encoding such as Scope().")
+    models = {}
+    for component, base in experts(pipe).items():
         if isinstance(camera, Encoding):
-            model = CameraWanTransformer3DModel.from_transformer(base, camera, copy=False)
+            models[component] = CameraWanTransformer3DModel.from_transformer(
+                base, camera, component=component, copy=False
+            )
         else:
-            model = _load_expert(base, _expert_path(Path(camera), component, experts=_experts(pipe)), component)
-        pipe.register_modules(**{component: model})
+            path = _expert_path(Path(camera), component, two=len(experts(pipe)) > 1)
+            models[component] = _load_expert(base, path, component)
+    pipe.register_modules(**models)  # all or none
     return pipe
 
 
 def save_pipeline_camera(pipe: AnyWanPipeline, folder: str | Path) -> None:
     """Write each expert's camera parameters into a folder that `load_pipeline(camera=folder)` reads."""
-    for component in _experts(pipe):
-        save_camera(getattr(pipe, component), Path(folder) / f"{component}.safetensors", component)
+    for component, model in experts(pipe).items():
+        save_camera(model, Path(folder) / f"{component}.safetensors", component)
 
 
-def _experts(pipe: AnyWanPipeline) -> list[str]:
-    return [component for component in EXPERTS if getattr(pipe, component, None) is not None]
+def experts(pipe: AnyWanPipeline) -> dict[str, Any]:
+    """The transformers a pipeline has, by component."""
+    return {name: model for name in EXPERTS if (model := getattr(pipe, name, None)) is not None}
 
 
-def _expert_path(camera: Path, component: str, experts: list[str]) -> Path:
+def require_pipeline(pipe: Any) -> None:
+    if not isinstance(pipe, AnyWanPipeline):
+        raise SightlineError(f"pipe is a {type(pipe).__name__}: expected a diffusers Wan pipeline (see load_pipeline).")
+
+
+def _expert_path(camera: Path, component: str, two: bool) -> Path:
     """The file or folder that holds one expert's weights."""
     if not camera.exists():
         raise SightlineError(f"camera {camera} does not exist: expected a camera file or folder.")
@@ -88,7 +103,7 @@ def _expert_path(camera: Path, component: str, experts: list[str]) -> Path:
         for candidate in inside:
             if candidate.exists():
                 return candidate
-    if len(experts) > 1:
+    if two:
         raise SightlineError(
             f"camera {camera} holds no weights for {component!r}: expected a folder with {component} or "
             f"{component}.safetensors, since this model has two experts."
@@ -103,12 +118,10 @@ def _load_expert(base: Any, path: Path, component: str) -> CameraWanTransformer3
         return load_camera(base, path, component, copy=False)
     _require_camera_config(path)
     model = CameraWanTransformer3DModel.from_pretrained(path, dtype=base.dtype)
-    for key, value in base.config.items():
-        if not key.startswith("_") and key != "encoding" and _plain(model.config.get(key)) != _plain(value):
-            raise SightlineError(
-                f"camera {path} was trained on a backbone with {key} {model.config.get(key)}: this model has {value}."
-            )
-    return model
+    if model.config.component not in (None, component):
+        raise SightlineError(f"camera {path} was trained for {model.config.component!r}: expected {component!r}.")
+    require_same_backbone(path, model.config, base)
+    return model.to(base.device)
 
 
 def _require_camera_config(folder: Path) -> None:
@@ -120,7 +133,3 @@ def _require_camera_config(folder: Path) -> None:
         raise SightlineError(
             f"camera {folder} is a {config.get('_class_name')} without a camera: expected one with an encoding."
         )
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

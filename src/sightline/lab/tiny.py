@@ -33,8 +33,7 @@ _FLOW_SHIFT = {"ti2v-5b": 5.0, "pixels": 5.0, "i2v-a14b": 5.0, "t2v-a14b": 12.0}
 
 def tiny_transformer(kind: Kind = "ti2v-5b", seed: int = 0) -> WanTransformer3DModel:
     """A stock Wan transformer of this kind with 2 layers of 2 heads (4 of 4 for pixels), random weights."""
-    if kind not in _TRANSFORMER_CHANNELS:
-        raise SightlineError(f"kind is {kind!r}: expected one of {sorted(_TRANSFORMER_CHANNELS)}.")
+    _require_kind(kind)
     in_channels, out_channels = _TRANSFORMER_CHANNELS[kind]
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -51,6 +50,7 @@ def tiny_transformer(kind: Kind = "ti2v-5b", seed: int = 0) -> WanTransformer3DM
 
 def tiny_vae(kind: Kind = "ti2v-5b", seed: int = 0) -> AutoencoderKLWan | PixelAutoencoder:
     """The matching video autoencoder: 4 x 16 x 16 for TI2V-5B, 4 x 8 x 8 for the A14B pair, 4 x 4 x 4 for pixels."""
+    _require_kind(kind)
     if kind == "pixels":
         return PixelAutoencoder()
     config: dict[str, Any] = {
@@ -97,6 +97,11 @@ def tiny_pipeline(kind: Kind = "ti2v-5b", seed: int = 0) -> AnyWanPipeline:
         **experts,
         **_PIPELINE_FLAGS[kind],
     )
+
+
+def _require_kind(kind: str) -> None:
+    if kind not in _TRANSFORMER_CHANNELS:
+        raise SightlineError(f"kind is {kind!r}: expected one of {sorted(_TRANSFORMER_CHANNELS)}.")
 
 
 def tiny_tokenizer() -> PreTrainedTokenizerFast:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +22,6 @@ DEFAULT_WIDTH, DEFAULT_HEIGHT = 832, 480
 DEFAULT_FOCAL_MM = 28.0  # on a sensor 36 mm wide
 DEFAULT_FPS = 16.0
 _QUATERNION_TOLERANCE = 1e-2  # files print few digits; further from unit length the columns are something else
-_NAMED_FRAME = re.compile(r"\bframe (\d+)\b")
 
 
 def build(
@@ -40,8 +38,7 @@ def build(
     try:
         return Trajectory(camera_to_world, intrinsics, width, height, **fields)
     except SightlineError as error:
-        named = _NAMED_FRAME.search(str(error))
-        line = lines[int(named[1])] if named and lines is not None and int(named[1]) < len(lines) else None
+        line = None if lines is None or error.frame is None else lines[error.frame]
         raise file.error(str(error), line) from None
 
 

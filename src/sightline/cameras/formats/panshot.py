@@ -24,6 +24,7 @@ from sightline.cameras.formats._files import InputFile, shown
 from sightline.cameras.formats._format import Format
 from sightline.cameras.lens import intrinsics_matrix
 from sightline.cameras.trajectory import Trajectory
+from sightline.errors import SightlineError
 from sightline.files import reason, write_whole
 
 
@@ -63,11 +64,16 @@ def read(
     )
 
 
-def write(trajectory: Trajectory, path: Path) -> None:
-    """The world is moved, not turned, so that the first camera stands at the origin and y stays down."""
+def write(trajectory: Trajectory, path: Path, *, near_depth_file: str | Path | None = None) -> None:
+    """The world is moved, not turned, so that the first camera stands at the origin and y stays down.
+
+    `near_depth_file`: the jsonl that gets a line with the near depth; a line for the same clip is replaced.
+    """
     poses = trajectory.camera_to_world[:, :3].clone()
     poses[:, :, 3] -= trajectory.positions[0].clone()
     write_whole(path, npy_bytes(poses.numpy()))
+    if near_depth_file is not None:
+        _write_near_depth(Path(near_depth_file), path.stem, trajectory.near_depth)
 
 
 def sniff(file: InputFile) -> bool:
@@ -81,6 +87,15 @@ def _intrinsics_from_fov(file: InputFile, x_fov: Any, xi: float, width: int, hei
         raise file.error(f"found {shown(x_fov)} as the option x_fov, expected degrees that xi = {xi:g} can see.")
     focal = torch.tensor(width / 2 * (math.cos(half) + xi) / math.sin(half), dtype=torch.float64)
     return intrinsics_matrix(focal, focal, focal.new_tensor(width / 2), focal.new_tensor(height / 2))
+
+
+def _write_near_depth(table: Path, clip_name: str, near_depth: float | None) -> None:
+    if near_depth is None:
+        raise SightlineError(f"{table}: the trajectory has no near depth to write, expected Trajectory.near_depth.")
+    kept = [text for _, text in InputFile(table).rows] if table.exists() else []
+    kept = [text for text in kept if f'"clip_name": {json.dumps(clip_name)}' not in text]
+    entry = {"video_id": clip_name, "clip_name": clip_name, "clip_id": 0, "near_depth": near_depth}
+    write_whole(table, "".join(f"{text}\n" for text in [*kept, json.dumps(entry)]))
 
 
 def _near_depth(table: InputFile, clip_name: str) -> float:
@@ -98,7 +113,7 @@ FORMAT = Format(
     name="panshot",
     title="PanShot npy",
     convention="camera-to-world [T, 3, 4], OpenCV axes, world y down, first camera at the origin",
-    loses="the first camera's position, lens, image size, time (fps), xi, unit, near depth",
+    loses="the first camera's position, lens, image size, time (fps), xi, unit; near depth without near_depth_file",
     read=read,
     write=write,
     sniff=sniff,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +19,22 @@ from sightline.files import write_whole
 
 COLUMNS = 19
 _MEANING = "timestamp, 4 intrinsics, 2 zeros, 3x4 pose"
-_PLACEHOLDER_URL = "https://example.com/sightline"
+# The format says nothing of the picture's size, so ours goes into the line that others fill with a video's address.
+_ADDRESS = "https://example.com/sightline?width={width}&height={height}"
+_OUR_SIZE = re.compile(r"example\.com/sightline\?width=(\d{1,7})&height=(\d{1,7})$")
+_SOURCE_SIZE = (1280, 720)
 _MICROSECONDS = 1_000_000
 
 
-def read(file: InputFile, *, width: Any = 1280, height: Any = 720) -> Trajectory:
-    """The file's intrinsics are fractions of the image; 1280x720 stands for the 16:9 source it was measured on."""
-    columns, rows_px = file.whole(width, "the option width"), file.whole(height, "the option height")
+def read(file: InputFile, *, width: Any = None, height: Any = None) -> Trajectory:
+    """The file's intrinsics are fractions of the image; without options 1280x720 stands for the 16:9 source.
+
+    A file that we wrote names its size in the first line.
+    """
+    ours = _OUR_SIZE.search(file.rows[0][1]) if file.rows else None
+    stated = ours.groups() if ours else _SOURCE_SIZE
+    columns = file.whole(int(stated[0]) if width is None else width, "the option width")
+    rows_px = file.whole(int(stated[1]) if height is None else height, "the option height")
     lines = [line for line, _ in _frame_rows(file)]
     numbers = _numbers(file)
     if bool((numbers[:, 5:7] != 0).any()):
@@ -62,7 +72,8 @@ def write(trajectory: Trajectory, path: Path) -> None:
         [round(frame * _MICROSECONDS / trajectory.fps), *fractions[frame].tolist(), 0.0, 0.0, *poses[frame].tolist()]
         for frame in range(len(trajectory))
     ]
-    write_whole(path, _PLACEHOLDER_URL + "\n" + number_rows(rows))
+    address = _ADDRESS.format(width=trajectory.width, height=trajectory.height)
+    write_whole(path, address + "\n" + number_rows(rows))
 
 
 def _frame_rows(file: InputFile) -> list[tuple[int, str]]:
@@ -86,7 +97,7 @@ FORMAT = Format(
     name="re10k",
     title="RealEstate10K / CameraCtrl txt",
     convention="world-to-camera 3x4 row by row, OpenCV axes; intrinsics as fractions of the image; microseconds",
-    loses="image size, xi, unit, near depth; fps to the microsecond of a frame's duration",
+    loses="image size (other readers do not look for it), xi, unit, near depth; fps to the microsecond of a frame's duration",
     read=read,
     write=write,
     sniff=sniff,

@@ -121,7 +121,9 @@ def zoom(from_mm: float | None = None, to_mm: float = 50.0, **shot: Unpack[Shot]
     if from_mm is not None:
         start = number("from_mm", from_mm, above=0.0)
         if not math.isclose(shot.get("focal_mm", start), start):
-            raise SightlineError(f"from_mm is {from_mm:g} but focal_mm is {shot['focal_mm']:g}: expected one start.")
+            raise SightlineError(
+                f"from_mm is {from_mm:g} but focal_mm is {shot['focal_mm']:g}: expected one of the two."
+            )
         shot["focal_mm"] = start
     setup = Setup(**shot)
     ratio = number("to_mm", to_mm, above=0.0) / setup.focal_mm

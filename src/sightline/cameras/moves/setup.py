@@ -14,6 +14,8 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.checks import number, whole_number
 from sightline.errors import SightlineError
 
+MAX_FRAMES = 100_000  # more than an hour; a larger number is a slip
+
 Easing = Literal["linear", "ease", "ease_in", "ease_out"]
 
 
@@ -46,6 +48,8 @@ class Setup:
     def __post_init__(self) -> None:
         for name in ("frames", "width", "height"):
             whole_number(name, getattr(self, name))
+        if self.frames > MAX_FRAMES:
+            raise SightlineError(f"frames is {self.frames}: expected at most {MAX_FRAMES}.")
         for name in ("focal_mm", "fps"):
             number(name, getattr(self, name), above=0.0)
         if self.easing not in get_args(Easing):

@@ -45,6 +45,10 @@ class Source(ABC):
     def pictures(self, shot: str) -> Pictures:
         """The frames of a shot, one per pose."""
 
+    def length(self, shot: str) -> int:
+        """Frames of a shot whose cameras can be read."""
+        return len(self.trajectory(shot))
+
     def caption(self, shot: str, indices: Sequence[int]) -> str | None:
         """What these frames of the shot show, where the source says so."""
         return None
@@ -63,13 +67,17 @@ class Source(ABC):
 
 
 class FolderSource(Source):
-    """A source that lies in a folder."""
+    """A source that lies in a folder. `options` are those of its kind, which also decide what its clips are."""
 
-    def __init__(self, root: str | Path, *, name: str | None = None, eta: float | None = None) -> None:
+    def __init__(self, root: str | Path, *, name: str | None, eta: float | None, **options: Any) -> None:
         super().__init__(name, eta)
+        self.options = options
         self.root = Path(root)
         if not self.root.is_dir():
             raise SightlineError(f"{self.root}: found no folder there, expected {self.kind} data.")
+
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), **self.options}
 
     def folder(self, asked: str | None, candidates: Sequence[str], what: str) -> Path:
         """The folder that an option names, or the first candidate that exists."""

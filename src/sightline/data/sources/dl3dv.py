@@ -37,7 +37,7 @@ class DL3DV(FolderSource):
         eta: float | None = None,
     ) -> None:
         """images: the folder of pictures in each scene; without it, the first of images_4, images_2, images, images_8."""
-        super().__init__(root, name=name, eta=eta)
+        super().__init__(root, name=name, eta=eta, images=images, fps=fps)
         self._images, self._fps = images, fps
 
     def shots(self) -> list[str]:

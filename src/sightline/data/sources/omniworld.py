@@ -43,7 +43,7 @@ class OmniWorld(FolderSource):
         eta: float | None = None,
     ) -> None:
         """color: the folder of frames in each scene. caption: which of the structured captions; else the short one."""
-        super().__init__(root, name=name, eta=eta)
+        super().__init__(root, name=name, eta=eta, color=color, caption=caption)
         self._color, self._caption_keys = color, (caption, "Short_Caption")
 
     def shots(self) -> list[str]:

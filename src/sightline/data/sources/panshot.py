@@ -43,11 +43,12 @@ class PanShot(FolderSource):
         eta: float | None = None,
     ) -> None:
         """shots, depths: the two folders. width, height: of the pictures as shot, whose aspect ratio gives the lens."""
-        super().__init__(root, name=name, eta=eta)
+        lens = {"width": width, "height": height, "fps": fps}
+        super().__init__(root, name=name, eta=eta, split=split, shots=shots, depths=depths, **lens)
         self.split = split
         self._folder = self.folder(shots, [], "shots")
         self._depth_file = self.root / depths / f"near_plane_depth-{split}.jsonl"
-        self._lens = {"width": width, "height": height, "fps": fps}
+        self._lens = lens
 
     def shots(self) -> list[str]:
         return sorted(self._entries)

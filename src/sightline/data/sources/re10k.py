@@ -42,7 +42,14 @@ class RealEstate10K(FolderSource):
         eta: float | None = None,
     ) -> None:
         """poses, pictures, annotations, captions: folders and files below the root, where they are not found by name."""
-        super().__init__(root, name=name, eta=eta)
+        chosen = {
+            "split": split,
+            "poses": poses,
+            "pictures": pictures,
+            "annotations": annotations,
+            "captions": captions,
+        }
+        super().__init__(root, name=name, eta=eta, **chosen)
         self.split = split
         self._poses, self._pictures = poses, pictures
         self._annotations = self._file(annotations, f"annotations/{split}.json")

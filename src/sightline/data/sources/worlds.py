@@ -14,13 +14,17 @@ from typing import Any
 
 from PIL import Image
 
+from sightline import __version__
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import whole_number
 from sightline.data.cut import Cut
 from sightline.data.pictures import FittedFrames, Pictures, fitted
 from sightline.data.sources._source import Source
+from sightline.errors import SightlineError
+from sightline.worlds import STYLES, WorldClip, film, sample_clip
 
 _ETA = {"openworld": 20.0}
+_CUT = Cut()  # what a shot measures when nobody says
 
 
 class Worlds(Source):
@@ -35,13 +39,18 @@ class Worlds(Source):
         frames: int | None = None,
         width: int | None = None,
         height: int | None = None,
+        device: str = "cpu",
         name: str | None = None,
         eta: float | None = None,
     ) -> None:
-        """clips: how many shots. seed: of the first. frames, width, height: of a shot; without them, as the cut asks."""
+        """clips: how many shots. seed: of the first. frames, width, height: of a shot; without them, as the cut asks.
+        device: where it is filmed."""
+        if style not in STYLES:
+            raise SightlineError(f"the style of worlds is {style!r}: expected one of {', '.join(STYLES)}.")
         super().__init__(name or style, _ETA.get(style, 1.0) if eta is None else eta)
         self.style, self.clips, self.seed = style, whole_number("clips", clips), seed
-        self.frames, self.width, self.height = frames, width, height
+        self.frames, self.width, self.height, self.device = frames, width, height, device
+        self._last: tuple[str, WorldClip] | None = None
 
     def shots(self) -> list[str]:
         return [f"{seed:08d}" for seed in range(self.seed, self.seed + self.clips)]
@@ -49,8 +58,11 @@ class Worlds(Source):
     def trajectory(self, shot: str) -> Trajectory:
         return self._sampled(shot).reported
 
+    def length(self, shot: str) -> int:
+        return self.frames or _CUT.frames  # without building the scene
+
     def pictures(self, shot: str) -> Pictures:
-        return _Filmed(self._sampled(shot))
+        return _Filmed(self._sampled(shot), self.device)
 
     def caption(self, shot: str, indices: Sequence[int]) -> str | None:
         return self._sampled(shot).caption
@@ -63,27 +75,30 @@ class Worlds(Source):
             frames=self.frames or cut.span,
             width=self.width or cut.width,
             height=self.height or cut.height,
+            device=self.device,
             name=self.name,
             eta=self.eta,
         )
 
     def settings(self) -> dict[str, Any]:
-        return {**super().settings(), "style": self.style, "shot": [self.frames, self.width, self.height]}
+        made = {"style": self.style, "shot": [self.frames, self.width, self.height], "device": self.device}
+        return {**super().settings(), **made, "version": __version__}  # another version may film another picture
 
-    def _sampled(self, shot: str) -> Any:
-        from sightline import worlds
-
-        return worlds.sample_clip(self.style, int(shot), self.frames or 81, self.width or 832, self.height or 480)
+    def _sampled(self, shot: str) -> WorldClip:
+        """The last one is kept: its cameras, pixels and caption are asked for one after another."""
+        if self._last is None or self._last[0] != shot:
+            size = self.frames or _CUT.frames, self.width or _CUT.width, self.height or _CUT.height
+            self._last = shot, sample_clip(self.style, int(shot), *size)
+        return self._last[1]
 
 
 @dataclass(frozen=True)
 class _Filmed:
     """All frames of a shot are filmed, since things in a world move with the time of a frame."""
 
-    sampled: Any
+    sampled: WorldClip
+    device: str
 
     def read(self, indices: Sequence[int], width: int, height: int) -> FittedFrames:
-        from sightline import worlds
-
-        frames, _ = worlds.film(self.sampled.scene, self.sampled.trajectory)  # [T, H, W, 3] uint8
+        frames = film(self.sampled.scene.to(self.device), self.sampled.true).frames  # [T, H, W, 3] uint8
         return fitted((Image.fromarray(frames[index].numpy()) for index in indices), width, height, "a world")

@@ -1,0 +1,115 @@
+"""Putting a scene together: solids go into the slots of their kind, and the words for captions are kept beside them."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import torch
+
+from sightline.errors import SightlineError
+from sightline.worlds.palettes import Colour
+from sightline.worlds.scene import KINDS, SHELL, SOLIDS, Notes, Scene, Thing
+from sightline.worlds.textures import MATERIAL
+
+_SOLID = 14
+
+
+class Builder:
+    """Collects one scene. Heights are metres above the floor, upwards; the stored scene has y pointing down.
+
+    Things are placed in the frame of the current group: `at` moves and turns what follows.
+    """
+
+    def __init__(self, style: str, seed: int) -> None:
+        self.style, self.seed = style, seed
+        self.random = random.Random(f"{style} {seed}")  # a string seed is hashed: near seeds give unlike scenes
+        self._solids = np.zeros((SOLIDS, _SOLID), dtype=np.float32)
+        self._solids[:, 1], self._solids[:, 6] = 1e4, 1.0  # an empty slot lies far below and has no size
+        self._materials = np.zeros((SHELL + SOLIDS, MATERIAL), dtype=np.float32)
+        self._free = {kind: slots.start for kind, slots in KINDS.items()}
+        self._things: list[Thing] = []
+        self._taken: list[tuple[float, float, float]] = []  # x, z, radius of what stands on the floor
+        self._origin = (0.0, 0.0, 1.0, 0.0)  # x, z, cos, sin
+        self._turn = 0.0
+
+    # -- places ------------------------------------------------------------------------------------------------------
+
+    def at(self, x: float, z: float, turn: float = 0.0) -> None:
+        """Following solids are placed around (x, z), turned by `turn` radians about the vertical."""
+        self._origin = (x, z, math.cos(turn), math.sin(turn))
+        self._turn = turn
+
+    def is_free(self, x: float, z: float, radius: float) -> bool:
+        return all(math.hypot(x - tx, z - tz) > radius + taken for tx, tz, taken in self._taken)
+
+    def take(self, x: float, z: float, radius: float) -> None:
+        """Mark a disc of floor as occupied, or as kept free for the camera."""
+        self._taken.append((x, z, radius))
+
+    def room_for(self, kind: str, count: int = 1) -> bool:
+        return self._free[kind] + count <= KINDS[kind].stop
+
+    # -- solids ------------------------------------------------------------------------------------------------------
+
+    def box(self, material: list[float], size: tuple[float, float, float], x: float = 0.0, z: float = 0.0,
+            base: float = 0.0, turn: float = 0.0, passable: bool = False) -> None:  # fmt: skip
+        """size: width (x), height, depth (z). base: height of the underside."""
+        self._add("box", material, (size[0] / 2, size[1] / 2, size[2] / 2), x, z, base, turn, passable)
+
+    def moving_box(self, material: list[float], size: tuple[float, float, float], x: float, z: float, base: float,
+                   sway: tuple[float, float, float], frequency: float, phase: float) -> None:  # fmt: skip
+        """A box that goes to and fro by `sway` metres, `frequency` times a second."""
+        half = (size[0] / 2, size[1] / 2, size[2] / 2)
+        self._add("box", material, half, x, z, base, motion=(*sway, frequency, phase))
+
+    def cylinder(self, material: list[float], radius: float, height: float, x: float = 0.0, z: float = 0.0,
+                 base: float = 0.0) -> None:  # fmt: skip
+        self._add("cylinder", material, (radius, height / 2, radius), x, z, base)
+
+    def ball(self, material: list[float], radius: float | tuple[float, float, float], x: float = 0.0, z: float = 0.0,
+             base: float = 0.0, sway: tuple[float, float, float] = (0.0, 0.0, 0.0), frequency: float = 0.0,
+             phase: float = 0.0) -> None:  # fmt: skip
+        radii = radius if isinstance(radius, tuple) else (radius, radius, radius)
+        self._add("ball", material, radii, x, z, base, motion=(*sway, frequency, phase))
+
+    def _add(self, kind: str, material: list[float], half: tuple[float, float, float], x: float, z: float, base: float,
+             turn: float = 0.0, passable: bool = False, motion: tuple[float, ...] = (0.0,) * 5) -> None:  # fmt: skip
+        if not self.room_for(kind):
+            return
+        slot = self._free[kind]
+        self._free[kind] += 1
+        ox, oz, cos, sin = self._origin
+        angle = self._turn + turn
+        self._solids[slot] = (
+            ox + cos * x + sin * z, -(base + half[1]), oz - sin * x + cos * z, *half,
+            math.cos(angle), math.sin(angle), *motion, 0.0 if passable else 1.0,
+        )  # fmt: skip
+        self._materials[SHELL + slot] = material
+
+    # -- the whole ---------------------------------------------------------------------------------------------------
+
+    def shell(self, row: int, material: list[float]) -> None:
+        self._materials[row] = material
+
+    def name(self, name: str, colour: str, height: float = 0.5, moving: bool = False) -> None:
+        """A word for what stands at the current place."""
+        self._things.append(Thing(name, colour, (self._origin[0], -height, self._origin[1]), moving))
+
+    def finish(self, room: tuple[float, ...], light: list[float], place: str, floor: str,
+               standpoint: tuple[float, float], focus: tuple[float, float, float], focus_radius: float) -> Scene:  # fmt: skip
+        if not np.isfinite(self._solids).all():
+            raise SightlineError(f"scene {self.style} {self.seed} has a solid that is not finite: expected numbers.")
+        things = tuple(self._things)
+        notes = Notes(self.style, self.seed, place, floor, things, standpoint, focus, focus_radius)
+        solids, materials = torch.from_numpy(self._solids)[None], torch.from_numpy(self._materials)[None]
+        return Scene(solids, torch.tensor([room]), materials, torch.tensor([light]), (notes,))
+
+
+def light(direction: tuple[float, float, float], key: Colour, above: Colour, below: Colour, horizon: Colour,
+          fog: float, outdoor: bool) -> list[float]:  # fmt: skip
+    """A light row; `direction` points up towards the light with y upwards."""
+    x, y, z = direction
+    size = math.sqrt(x * x + y * y + z * z)
+    return [x / size, -y / size, z / size, *key, *above, *below, *horizon, fog, float(outdoor)]

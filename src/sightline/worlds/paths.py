@@ -1,0 +1,157 @@
+"""Camera paths through a scene that never come near a solid, vectorised over scenes and over several tries for each.
+
+Every number of a path is drawn from its own seed, so a clip is the same in any batch.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sightline.cameras import se3
+from sightline.worlds.scene import Notes, Scene, distance_to_solids
+
+TRIES = 6  # the last one stands still on the spot that every builder keeps free, and pans
+VIEW = 1.1  # metres of free sight ahead of the camera
+CLEARANCE = 0.3  # metres between the camera and any solid or wall, at every frame and between frames
+
+
+@dataclass
+class Try:
+    """One path in numbers; angles in radians, y upwards. An orbit has a radius above 0 and looks at the scene's focus."""
+
+    x: float
+    z: float
+    height: float
+    rise: float = 0.0
+    heading: float = 0.0  # where the camera looks at first; 0 is +z, positive to the right
+    turn: float = 0.0
+    course: float = 0.0  # where it goes, against where it looks
+    length: float = 0.0
+    pitch: float = 0.0
+    nod: float = 0.0  # change of pitch
+    roll: float = 0.0
+    radius: float = 0.0
+    sweep: float = 0.0
+
+    def row(self) -> list[float]:
+        return list(vars(self).values())
+
+
+def draw_tries(style: str, notes: Notes) -> list[Try]:
+    """The tries of one clip, in the order of preference: each shorter than the one before."""
+    pick = random.Random(f"path {style} {notes.seed}")
+    outdoor = notes.place in OUTDOOR_PLACES
+    x, z = notes.standpoint
+    ahead = math.atan2(notes.focus[0] - x, notes.focus[2] - z)
+    tries = []
+    for number in range(TRIES - 1):
+        share = 1 - number / TRIES
+        sign = pick.choice((-1.0, 1.0))
+        if style == "walkthrough":
+            one = Try(
+                x + pick.uniform(-0.3, 0.3),
+                z + pick.uniform(-0.4, 0.3),
+                pick.uniform(1.25, 1.6),
+                heading=ahead + pick.gauss(0, 0.25) * share,
+                turn=sign * pick.uniform(0.0, 0.7),
+                length=pick.uniform(1.2, 3.0) * share,
+                pitch=pick.gauss(-0.06, 0.06),
+                nod=pick.gauss(0, 0.04),
+            )
+        elif style == "orbit":
+            away = pick.uniform(1.6, 3.4) if outdoor else pick.uniform(0.8, 1.5)
+            low, high = (0.9, 2.6) if outdoor else (0.9, 1.8)
+            one = Try(
+                x,
+                z,
+                pick.uniform(low, high),
+                rise=pick.uniform(-0.4, 0.4),
+                heading=pick.uniform(-math.pi, math.pi),
+                radius=notes.focus_radius + away * (0.6 + 0.4 * share),
+                sweep=sign * pick.uniform(0.8, 2.2) * share,
+            )
+        elif style == "panorama":
+            one = Try(
+                x + pick.uniform(-0.3, 0.3),
+                z + pick.uniform(-0.3, 0.3),
+                pick.uniform(1.1, 1.8),
+                heading=ahead + pick.gauss(0, 0.8),
+                turn=sign * pick.uniform(0.3, 1.9),
+                course=pick.uniform(-math.pi, math.pi),
+                length=pick.uniform(0.5, 1.8) * share,
+                pitch=pick.gauss(-0.05, 0.2),
+                nod=pick.gauss(0, 0.12),
+                roll=pick.gauss(0, 0.12),
+            )
+        else:
+            one = Try(
+                x + pick.uniform(-0.6, 0.6),
+                z + pick.uniform(-1.0, 0.5),
+                pick.uniform(1.4, 2.4),
+                rise=pick.uniform(-0.3, 0.6) * share,
+                heading=ahead * 0.3 + pick.gauss(0, 0.25),
+                turn=sign * pick.uniform(0.0, 0.6),
+                course=pick.choice((0.0, 0.0, 0.7, -0.7, 1.5)),
+                length=pick.uniform(1.6, 4.5) * share,
+                pitch=pick.gauss(0.0, 0.07),
+                nod=pick.gauss(0, 0.04),
+            )
+        tries.append(one)
+    tries.append(Try(x, z, 1.5, heading=ahead, turn=0.5))
+    return tries
+
+
+OUTDOOR_PLACES = frozenset({"street", "park", "garden", "square", "courtyard", "beach"})
+
+
+def sample_paths(scenes: Scene, style: str, frames: int, fps: float) -> Tensor:  # -> [B, T, 4, 4] float64, metres
+    """One camera path per scene: the first of its tries that keeps CLEARANCE everywhere."""
+    rows = [[one.row() for one in draw_tries(style, notes)] for notes in scenes.notes]
+    numbers = torch.tensor(rows, dtype=torch.float64)  # [B, TRIES, 13]
+    focus = torch.tensor([notes.focus for notes in scenes.notes], dtype=torch.float64)  # [B, 3]
+    seconds = torch.arange(frames, dtype=torch.float32) / fps
+    poses = torch.empty(len(scenes), frames, 4, 4, dtype=torch.float64)
+    waiting = torch.arange(len(scenes))
+    for number in range(TRIES):
+        position, rotation = _follow(numbers[waiting, number], focus[waiting], frames)  # [W, T, 3], [W, T, 3, 3]
+        poses[waiting] = se3.from_parts(rotation, position)
+        if number == TRIES - 1:
+            break
+        some, when = scenes.select(waiting), seconds.expand(len(waiting), -1)
+        clear = distance_to_solids(some, position.float(), when).amin(-1)
+        ahead = (position + VIEW * rotation[..., 2]).float()  # a path that ends with its nose to a wall is no shot
+        blocked = distance_to_solids(some, ahead, when).amin(-1) <= 0
+        # The distance to a solid changes at most as fast as the camera moves: half a step covers what lies between.
+        step = position.diff(dim=1).norm(dim=-1).amax(-1) if frames > 1 else torch.zeros(len(waiting))
+        needed = CLEARANCE + 0.05 + 0.5 * step + (0.2 if style == "openworld" else 0.0)
+        waiting = waiting[(clear <= needed) | blocked & (style != "orbit")]
+        if len(waiting) == 0:
+            break
+    return poses
+
+
+def _follow(numbers: Tensor, focus: Tensor, frames: int) -> tuple[Tensor, Tensor]:
+    x, z, height, rise, heading, turn, course, length, pitch, nod, roll, radius, sweep = numbers[..., None].unbind(-2)
+    at = torch.arange(frames, dtype=torch.float64) / max(frames - 1, 1)  # [T]
+    yaw, tilt, up = heading + turn * at, pitch + nod * at, height + rise * at  # [W, T]
+    # Travel along the course: the middle of each step decides its direction.
+    middle = heading + course + turn * (at - 0.5 / max(frames - 1, 1))
+    step = torch.where(at > 0, length / max(frames - 1, 1), 0.0)
+    walk = torch.stack([x + (step * middle.sin()).cumsum(-1), -up, z + (step * middle.cos()).cumsum(-1)], -1)
+
+    around = heading + sweep * at
+    circle = torch.stack([focus[..., :1] - radius * around.sin(), -up, focus[..., 2:] - radius * around.cos()], -1)
+    down = torch.atan2(circle[..., 1] - focus[..., 1:2], radius.expand_as(around))
+    orbit = radius > 0
+    position = torch.where(orbit[..., None], circle, walk)
+    rotation = (
+        se3.axis_rotation("y", torch.where(orbit, around, yaw))
+        @ se3.axis_rotation("x", torch.where(orbit, down, tilt))
+        @ se3.axis_rotation("z", roll.expand_as(yaw))
+    )
+    return position, rotation

@@ -1,0 +1,304 @@
+"""The ray caster: scenes and cameras to frames and depth, batched over clips and frames, the same on any device.
+
+On the CPU a frame is cut into tiles and each tile tests only the solids it may meet. On CUDA whole frames are cast
+against all solids in code that torch.compile fuses, a few clips at a time so that memory stays bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sightline.checks import whole_number
+from sightline.errors import SightlineError
+from sightline.worlds.floor_light import floor_extent, floor_light
+from sightline.worlds.rays import Packets, camera_rays, first_hit, tile_candidates
+from sightline.worlds.scene import FAR, KINDS, MOVERS, Scene
+from sightline.worlds.shading import Surroundings, shade
+from sightline.worlds.textures import LATTICE
+
+DEFAULT_SAMPLES = 4
+DEFAULT_FPS = 16.0
+_TILE = 16  # pixels on a side
+_TILE_MARGIN = 1.5  # pixels around a tile within which solids count as met
+# CPU: what stays in a core's cache through the hundreds of operations on it, and what torch leaves to one thread, so that
+# groups of tiles can be spread over threads that never wait for each other.
+_RAYS_AT_ONCE = 31 << 10
+_COMPILED_RAYS_AT_ONCE = 1 << 26  # CUDA: about 10 clips of 33 x 128 x 128 x 4 samples
+
+
+def render_batch(
+    scenes: Scene,
+    camera_to_world: Tensor,  # [B, T, 4, 4] in metres of the scenes
+    intrinsics: Tensor,  # [B, T, 3, 3] pixels
+    xi: Tensor,  # [B]
+    width: int,
+    height: int,
+    *,
+    seconds: Tensor | None = None,  # [B, T]
+    samples: int = DEFAULT_SAMPLES,
+    compile: bool | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Frames [B, T, H, W, 3] uint8 and depth [B, T, H, W] float32, on the scenes' device.
+
+    Depth is along the optical axis (z-depth), of the ray through the pixel's centre; the sky is at scene.FAR.
+    seconds: the time of each frame, for what moves; 16 frames per second from 0 unless given.
+    samples: rays per pixel. compile: fuse with torch.compile; by default on CUDA only.
+    """
+    view = _View.checked(scenes, camera_to_world, intrinsics, xi, width, height, seconds)
+    return _frames(view, samples, compile), _depth(view, compile)
+
+
+def render_frames(
+    scenes: Scene,
+    camera_to_world: Tensor,
+    intrinsics: Tensor,
+    xi: Tensor,
+    width: int,
+    height: int,
+    *,
+    seconds: Tensor | None = None,
+    samples: int = DEFAULT_SAMPLES,
+    compile: bool | None = None,
+) -> Tensor:
+    """The frames of `render_batch` alone."""
+    return _frames(_View.checked(scenes, camera_to_world, intrinsics, xi, width, height, seconds), samples, compile)
+
+
+def render_depth(
+    scenes: Scene,
+    camera_to_world: Tensor,
+    intrinsics: Tensor,
+    xi: Tensor,
+    width: int,
+    height: int,
+    *,
+    seconds: Tensor | None = None,
+    compile: bool | None = None,
+) -> Tensor:
+    """The depth of `render_batch` alone."""
+    return _depth(_View.checked(scenes, camera_to_world, intrinsics, xi, width, height, seconds), compile)
+
+
+def sample_offsets(samples: int) -> Tensor:  # -> [S, 2] in (0, 1)
+    """Where in a pixel its rays go: the centre, two on a diagonal, four on a rotated grid, or an even k x k grid."""
+    side = round(samples**0.5) if isinstance(samples, int) and samples > 0 else 0
+    if samples == 2:
+        return torch.tensor([[0.25, 0.25], [0.75, 0.75]])
+    if side * side != samples or side == 0:
+        raise SightlineError(f"samples is {samples!r}: expected 1, 2 or a square number of rays per pixel.")
+    if samples == 4:  # no two in a row or column: edges near the axes get four steps instead of two
+        return torch.tensor([[0.375, 0.125], [0.875, 0.375], [0.125, 0.625], [0.625, 0.875]])
+    step = (torch.arange(side) + 0.5) / side
+    return torch.stack(torch.meshgrid(step, step, indexing="xy"), dim=-1).reshape(-1, 2)
+
+
+# -- views and packets ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """Checked arguments: scenes, and per frame a camera row [B, T, 17] and the solids [B, T, N, 8]."""
+
+    scenes: Scene
+    camera: Tensor
+    solids: Tensor
+    width: int
+    height: int
+
+    @classmethod
+    def checked(
+        cls, scenes: Scene, poses: Tensor, lens: Tensor, xi: Tensor, width: int, height: int, seconds: Tensor | None
+    ) -> _View:
+        width, height = whole_number("width", width), whole_number("height", height)
+        clips, frames = len(scenes), poses.shape[1] if poses.ndim == 4 else 0
+        for name, value, shape in (
+            ("camera_to_world", poses, (clips, frames, 4, 4)),
+            ("intrinsics", lens, (clips, frames, 3, 3)),
+            ("xi", xi, (clips,)),
+        ):
+            if frames == 0 or tuple(value.shape) != shape:
+                expected = str(list(shape)).replace(" 0,", " T,")
+                raise SightlineError(f"{name} has shape {tuple(value.shape)}: expected {expected} for {clips} scenes.")
+        if seconds is None:
+            seconds = (torch.arange(frames) / DEFAULT_FPS).expand(clips, -1)
+        elif tuple(seconds.shape) != (clips, frames):
+            raise SightlineError(
+                f"seconds has shape {tuple(seconds.shape)}: expected {[clips, frames]}, a time per frame."
+            )
+        focal = torch.stack([lens[..., 0, 0], lens[..., 1, 1], lens[..., 0, 2], lens[..., 1, 2]], -1)
+        parts = [poses[..., :3, :3].flatten(2), poses[..., :3, 3], focal, xi[:, None, None].expand(-1, frames, 1)]
+        camera = torch.cat([part.to(scenes.device, torch.float32) for part in parts], -1)
+        return cls(scenes, camera, scenes.solids_at(seconds.to(scenes.device)), width, height)
+
+    def of_clips(self, chosen: slice) -> _View:
+        scene = self.scenes
+        some = Scene(
+            scene.solids[chosen], scene.room[chosen], scene.materials[chosen], scene.light[chosen], scene.notes[chosen]
+        )
+        return replace(self, scenes=some, camera=self.camera[chosen], solids=self.solids[chosen])
+
+    def packets(self) -> tuple[Packets, Tensor]:
+        """One packet per frame, and the scene number of each."""
+        frames = self.camera.shape[1]
+        clip = torch.arange(len(self.scenes), device=self.camera.device).repeat_interleave(frames)
+        return Packets(self.camera.flatten(0, 1), self.solids.flatten(0, 1), self.scenes.room[clip]), clip
+
+    def surroundings(self, clip: Tensor, lit: bool) -> Surroundings:
+        """lit: whether colours are wanted, for which the light on the floor is worked out first."""
+        scene = self.scenes
+        return Surroundings(
+            clip=clip,
+            materials=scene.materials.movedim(-1, 0).contiguous(),
+            light=scene.light[clip],
+            floor_light=floor_light(scene) if lit else scene.light[:, None],
+            floor_extent=floor_extent(scene)[clip],
+            lattice=LATTICE.to(scene.device),
+            movers=self._blobs(),
+        )
+
+    def _blobs(self) -> dict[int, Tensor]:
+        """How dark the shadow is that each moving solid drags along, [B] per slot that may move."""
+        if not self.scenes.moves:
+            return {}
+        blobs = {slot: 0.65 * (self.scenes.solids[:, slot, 11] > 0).float() for slot in MOVERS}
+        # On CUDA all slots are kept: asking which are empty would wait for the device, and change the compiled shape.
+        return {slot: blob for slot, blob in blobs.items() if blob.is_cuda or bool(blob.any())}
+
+
+def _frames(view: _View, samples: int, compile: bool | None) -> Tensor:
+    offsets = sample_offsets(samples)
+    footprint = 1.0 if samples == 1 else 1.25 / samples**0.5
+
+    def colour(packets: Packets, around: Surroundings, x: Tensor, y: Tensor, near: dict[str, Tensor] | None) -> Tensor:
+        return _colour(packets, around, x, y, near, samples, footprint)
+
+    return _cast(
+        view, offsets, colour, torch.empty(3, dtype=torch.uint8), compile, _compiled_colour(samples, footprint)
+    )
+
+
+def _depth(view: _View, compile: bool | None) -> Tensor:
+    return _cast(view, sample_offsets(1), _depth_of, torch.empty(1), compile, _compiled_depth)[..., 0]
+
+
+def _colour(
+    packets: Packets,
+    around: Surroundings,
+    x: Tensor,
+    y: Tensor,
+    near: dict[str, Tensor] | None,
+    samples: int,
+    footprint: float,
+) -> Tensor:  # [P, R / samples, 3] uint8
+    rays = camera_rays(packets.camera, x, y)
+    distance, slot = first_hit(packets, rays, near)
+    channels = []
+    for channel in shade(packets, rays, distance, slot, around, footprint):
+        parts = channel.unflatten(1, (samples, -1)).unbind(1)
+        total = parts[0]
+        for part in parts[1:]:  # a sum in a fixed order: the same bytes whatever the batch
+            total = total + part
+        display = (total * (1 / samples)).clamp(0.0, 1.0).sqrt()
+        channels.append((display * 255 + 0.5).to(torch.uint8))
+    return torch.stack(channels, dim=-1)
+
+
+def _depth_of(packets: Packets, around: Surroundings, x: Tensor, y: Tensor, near: dict[str, Tensor] | None) -> Tensor:
+    rays = camera_rays(packets.camera, x, y)
+    distance, slot = first_hit(packets, rays, near)
+    ground = (slot >= 0) | (packets.camera[:, 10, None] + distance * rays.y > packets.room[:, 4, None] - 1e-2)
+    sky = (around.light[:, 16, None] > 0) & ~ground
+    return torch.where(sky, FAR, (distance * rays.forward).clamp_max(FAR))[..., None]
+
+
+@cache
+def _compiled_colour(samples: int, footprint: float) -> Callable[..., Tensor]:
+    """Compiled on its first call, once per number of samples; all chunks of a size share it."""
+    return torch.compile(
+        lambda packets, around, x, y: _colour(packets, around, x, y, None, samples, footprint), dynamic=False
+    )
+
+
+def _compiled_depth(packets: Packets, around: Surroundings, x: Tensor, y: Tensor) -> Tensor:
+    return _depth_compiler()(packets, around, x, y)
+
+
+@cache
+def _depth_compiler() -> Callable[..., Tensor]:
+    return torch.compile(lambda packets, around, x, y: _depth_of(packets, around, x, y, None), dynamic=False)
+
+
+def _cast(view: _View, offsets: Tensor, per_ray: Any, like: Tensor, compile: bool | None, compiled: Any) -> Tensor:
+    if view.camera.is_cuda or compile:
+        fused = (
+            compiled
+            if compile or compile is None
+            else lambda packets, around, x, y: per_ray(packets, around, x, y, None)
+        )
+        return _cast_whole(view, offsets, fused, like)
+    return _cast_tiles(view, offsets, per_ray, like)
+
+
+def _cast_whole(view: _View, offsets: Tensor, per_ray: Any, like: Tensor) -> Tensor:
+    """All rays of a frame at once against all solids, a fixed number of clips at a time."""
+    clips, frames, pixels = len(view.scenes), view.camera.shape[1], view.height * view.width
+    out = torch.empty(clips, frames, pixels, len(like), dtype=like.dtype, device=view.camera.device)
+    y, x = torch.meshgrid(torch.arange(view.height), torch.arange(view.width), indexing="ij")
+    x = (x.flatten() + offsets[:, :1]).flatten()[None].to(view.camera.device)  # [1, S * H * W]
+    y = (y.flatten() + offsets[:, 1:]).flatten()[None].to(view.camera.device)
+    at_once = max(1, min(clips, _COMPILED_RAYS_AT_ONCE // (frames * pixels * len(offsets))))
+    for start in range(0, clips, at_once):
+        chosen = slice(
+            min(start, clips - at_once), min(start, clips - at_once) + at_once
+        )  # the last overlaps: one shape
+        part = view.of_clips(chosen)
+        packets, clip = part.packets()
+        out[chosen] = per_ray(packets, part.surroundings(clip, len(like) == 3), x, y).unflatten(0, (at_once, frames))
+    return out.unflatten(2, (view.height, view.width))
+
+
+def _cast_tiles(view: _View, offsets: Tensor, per_ray: Any, like: Tensor) -> Tensor:
+    """Tiles sorted by how many solids they may meet, so that each group tests few; put back in order at the end."""
+    rows, columns = -(-view.height // _TILE), -(-view.width // _TILE)
+    tiles, area = rows * columns, _TILE * _TILE
+    whole, clip = view.packets()
+    around = view.surroundings(clip, len(like) == 3)
+    frame = torch.arange(len(clip)).repeat_interleave(tiles)  # [P] the frame of each tile
+    tile = torch.arange(tiles).repeat(len(clip))
+    left, top = (tile % columns) * float(_TILE), (tile // columns) * float(_TILE)  # [P]
+    low, high = -_TILE_MARGIN, _TILE + _TILE_MARGIN
+    corner = torch.tensor([[low, low], [high, low], [high, high], [low, high]])
+    packets = Packets(whole.camera[frame], whole.solids[frame], whole.room[frame])
+    meets = tile_candidates(packets, left[:, None] + corner[:, 0], top[:, None] + corner[:, 1])  # [P, SOLIDS]
+    order = meets.sum(-1).argsort(stable=True)
+    inside = torch.arange(area)
+    x = ((inside % _TILE) + offsets[:, :1]).flatten()  # [S * area]
+    y = ((inside // _TILE) + offsets[:, 1:]).flatten()
+    out = torch.empty(len(frame), area, len(like), dtype=like.dtype)
+
+    def cast(some: Tensor) -> None:
+        group = Packets(packets.camera[some], packets.solids[some], packets.room[some])
+        of = frame[some]
+        near = {kind: _first_true(meets[some, slots]) + slots.start for kind, slots in KINDS.items()}
+        light = replace(around, clip=clip[of], light=around.light[of], floor_extent=around.floor_extent[of])
+        out[some] = per_ray(group, light, left[some, None] + x, top[some, None] + y, near)
+
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        list(pool.map(cast, order.split(max(1, _RAYS_AT_ONCE // len(x)))))
+    out = out.reshape(len(view.scenes), -1, rows, columns, _TILE, _TILE, len(like)).transpose(3, 4)
+    return out.reshape(len(view.scenes), -1, rows * _TILE, columns * _TILE, len(like))[
+        :, :, : view.height, : view.width
+    ]
+
+
+def _first_true(mask: Tensor) -> Tensor:  # [P, N] -> [P, K]
+    """Numbers of the true entries, as many per row as the fullest row has; rows are filled up with other numbers."""
+    most = int(mask.sum(-1).max())
+    return mask.to(torch.int8).argsort(dim=-1, descending=True, stable=True)[:, :most]

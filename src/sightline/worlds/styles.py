@@ -1,0 +1,181 @@
+"""Four styles of clip that stand in for the four training sources, each with its places, motion, lens and pose units.
+
+walkthrough  RealEstate10K  rooms            smooth forward motion            an arbitrary scale per clip
+orbit        DL3DV          rooms, outdoors  wide arcs around something       an arbitrary scale per clip
+panorama     PanShot        rooms, outdoors  turning, any lens, tilted        metres, near depth known
+openworld    OmniWorld      outdoors         gliding, things move             metres / 20
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sightline.cameras import lens
+from sightline.cameras.trajectory import Trajectory
+from sightline.checks import whole_number
+from sightline.errors import SightlineError
+from sightline.worlds.builder import Builder
+from sightline.worlds.captions import caption
+from sightline.worlds.outdoor import build_outdoor
+from sightline.worlds.paths import sample_paths
+from sightline.worlds.render import DEFAULT_FPS, render_batch, render_depth, render_frames
+from sightline.worlds.rooms import build_room
+from sightline.worlds.scene import Scene, stack
+
+STYLES = ("walkthrough", "orbit", "panorama", "openworld")
+OPENWORLD_SCALE = 1 / 20
+SFM_SCALES = (0.5, 2.0)  # structure from motion knows no scale: log-uniform between these
+NEAR_SHARE = 0.05  # near depth: the depth that this share of the first frame is nearer than
+_NEAR_GRID = 16
+
+
+@dataclass(frozen=True, eq=False)
+class WorldBatch:
+    """B clips ready to be rendered: scenes, true cameras in metres, and what a dataset would report of them.
+
+    camera_to_world: [B, T, 4, 4] float64. intrinsics: [B, T, 3, 3] float64. xi: [B]. scale: [B], reported positions
+    over true ones. near_depth: [B] in reported units, or None for a style that does not know it.
+    """
+
+    style: str
+    scenes: Scene
+    camera_to_world: Tensor
+    intrinsics: Tensor
+    xi: Tensor
+    scale: Tensor
+    near_depth: Tensor | None
+    width: int
+    height: int
+    fps: float = DEFAULT_FPS
+
+    def __len__(self) -> int:
+        return len(self.scenes)
+
+    @cached_property
+    def captions(self) -> tuple[str, ...]:
+        edge = (self.width / self.intrinsics[:, 0, 0, 0] / 2).tolist()
+        poses = self.camera_to_world[:, 0]
+        return tuple(caption(note, pose, one) for note, pose, one in zip(self.scenes.notes, poses, edge, strict=True))
+
+    @property
+    def seconds(self) -> Tensor:  # [B, T]
+        return (torch.arange(self.camera_to_world.shape[1]) / self.fps).expand(len(self), -1)
+
+    @property
+    def reported_camera_to_world(self) -> Tensor:  # [B, T, 4, 4]
+        """The poses in the style's units: positions times scale."""
+        poses = self.camera_to_world.clone()
+        poses[..., :3, 3] *= self.scale[:, None, None]
+        return poses
+
+    def true_trajectory(self, clip: int = 0) -> Trajectory:
+        """Where the camera was, in metres of its scene."""
+        return Trajectory(
+            self.camera_to_world[clip],
+            self.intrinsics[clip],
+            self.width,
+            self.height,
+            xi=float(self.xi[clip]),
+            fps=self.fps,
+            unit="metre",
+        )
+
+    def reported_trajectory(self, clip: int = 0) -> Trajectory:
+        """What a dataset of this style would say: another scale, and the near depth where the style knows it."""
+        near = None if self.near_depth is None else float(self.near_depth[clip])
+        unit = "metre" if self.style == "panorama" else "scene"
+        return self.true_trajectory(clip).scaled(float(self.scale[clip])).replace(near_depth=near, unit=unit)
+
+    def render(self, device: torch.device | str | None = None, **options: Any) -> tuple[Tensor, Tensor]:
+        """Frames [B, T, H, W, 3] uint8 and z-depth [B, T, H, W] in metres; see `render_batch` for the options."""
+        return render_batch(*self._view(device), seconds=self.seconds, **options)
+
+    def render_frames(self, device: torch.device | str | None = None, **options: Any) -> Tensor:
+        return render_frames(*self._view(device), seconds=self.seconds, **options)
+
+    def _view(self, device: torch.device | str | None) -> tuple[Scene, Tensor, Tensor, Tensor, int, int]:
+        scenes = self.scenes if device is None else self.scenes.to(device)
+        return scenes, self.camera_to_world, self.intrinsics, self.xi, self.width, self.height
+
+
+@dataclass(frozen=True, eq=False)
+class WorldClip:
+    """One clip: the scene, where the camera truly was (metres), what a dataset would report, and a caption."""
+
+    scene: Scene
+    true: Trajectory
+    reported: Trajectory
+    caption: str
+
+
+def make_scene(seed: int, style: str) -> Scene:
+    """The scene of a seed in a style: the same on any device and machine."""
+    _check_style(style)
+    if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed.__index__() < 0:
+        raise SightlineError(f"seed is {seed!r}: expected a whole number of at least 0.")
+    build = Builder(style, seed.__index__())
+    outdoors = style == "openworld" or (style in ("orbit", "panorama") and build.random.random() < 0.5)
+    if outdoors:
+        return build_outdoor(build, moving=style == "openworld", street=False if style == "orbit" else None)
+    return build_room(build, centrepiece=style == "orbit")
+
+
+def make_scenes(seeds: Sequence[int], style: str) -> Scene:
+    """The scenes of several seeds as one batch."""
+    return stack([make_scene(seed, style) for seed in seeds])
+
+
+def sample_clip(style: str, seed: int, frames: int = 33, width: int = 128, height: int = 128) -> WorldClip:
+    """The clip of a seed, not yet rendered: see `film`."""
+    batch = sample_batch(style, [seed], frames, width, height)
+    return WorldClip(batch.scenes, batch.true_trajectory(), batch.reported_trajectory(), batch.captions[0])
+
+
+def sample_batch(style: str, seeds: Sequence[int], frames: int = 33, width: int = 128, height: int = 128) -> WorldBatch:
+    """Scenes and camera paths for several seeds. A clip does not depend on which others share its batch."""
+    frames, width, height = whole_number("frames", frames), whole_number("width", width), whole_number("height", height)
+    scenes = make_scenes(seeds, style)
+    poses = sample_paths(scenes, style, frames, DEFAULT_FPS)
+    optics = torch.tensor([_lens(style, notes.seed) for notes in scenes.notes], dtype=torch.float64)  # [B, 3]
+    angle, xi, scale = optics.unbind(1)
+    # The unified model images a ray at angle a from the axis at f sin(a) / (cos(a) + xi).
+    focal = (width / 2) * (angle.cos() + xi) / angle.sin()
+    one = torch.ones_like(focal)
+    intrinsics = lens.intrinsics_matrix(focal, focal, one * (width / 2), one * (height / 2))[:, None].expand(
+        -1, frames, 3, 3
+    )
+    near = None
+    if style == "panorama":
+        small = (
+            intrinsics[:, :1]
+            * torch.tensor([_NEAR_GRID / width, _NEAR_GRID / height, 1.0], dtype=torch.float64)[:, None]
+        )
+        depth = render_depth(scenes, poses[:, :1], small, xi, _NEAR_GRID, _NEAR_GRID)
+        near = depth.flatten(1).quantile(NEAR_SHARE, dim=1) * scale
+    return WorldBatch(style, scenes, poses, intrinsics, xi, scale, near, width, height)
+
+
+def _lens(style: str, seed: int) -> tuple[float, float, float]:
+    """Half the horizontal field of view in radians, xi, and the scale of the reported positions."""
+    pick = random.Random(f"lens {style} {seed}")
+    if style == "panorama":
+        xi = 0.0 if pick.random() < 0.4 else pick.uniform(0.1, 0.9)
+        return math.radians(pick.uniform(55.0, 105.0)) / 2, xi, 1.0
+    half = math.radians(pick.uniform(58.0, 78.0)) / 2
+    if style == "openworld":
+        return half, 0.0, OPENWORLD_SCALE
+    low, high = (math.log(one) for one in SFM_SCALES)
+    return half, 0.0, math.exp(pick.uniform(low, high))
+
+
+def _check_style(style: str) -> None:
+    if style not in STYLES:
+        raise SightlineError(f"style is {style!r}: expected one of {', '.join(STYLES)}.")

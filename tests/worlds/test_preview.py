@@ -1,0 +1,28 @@
+"""The preview: a contact sheet and a video beside a map."""
+
+from __future__ import annotations
+
+import av
+import pytest
+from PIL import Image
+
+from sightline.errors import SightlineError
+from sightline.worlds.preview import write_preview
+
+
+@pytest.mark.parametrize("style", ["walkthrough", "openworld"])
+def test_a_preview_is_a_sheet_and_a_video(style, tmp_path):
+    sheet, film = write_preview(style, 3, tmp_path / "new", clips=2, frames=5, size=(48, 32), samples=1)
+    with Image.open(sheet) as picture:
+        assert picture.width > 5 * 48 and picture.height > 2 * 32
+    with av.open(str(film)) as container:
+        frames = list(container.decode(video=0))
+    assert len(frames) == 10
+    assert frames[0].height >= 256 and frames[0].width > frames[0].height
+
+
+def test_bad_arguments_of_a_preview_are_one_sentence(tmp_path):
+    with pytest.raises(SightlineError, match="clips is 0"):
+        write_preview("orbit", 0, tmp_path, clips=0)
+    with pytest.raises(SightlineError, match="style is 'x'"):
+        write_preview("x", 0, tmp_path)
