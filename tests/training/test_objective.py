@@ -17,7 +17,9 @@ from tests.conftest import random_trajectory, wake
 
 
 def batch_of(numbers, with_camera=True, condition=None, channels=48):
-    latents = torch.stack([torch.randn(channels, 3, 8, 8, generator=torch.Generator().manual_seed(n % 1000)) for n in numbers])
+    latents = torch.stack(
+        [torch.randn(channels, 3, 8, 8, generator=torch.Generator().manual_seed(n % 1000)) for n in numbers]
+    )
     text = torch.stack([torch.randn(7, 32, generator=torch.Generator().manual_seed(n % 1000 + 1)) for n in numbers])
     cameras = [CameraTokens.from_trajectory(random_trajectory(9, seed=n % 1000), (3, 4, 4)) for n in numbers]
     camera = CameraTokens.batch(cameras) if with_camera else None
@@ -38,7 +40,9 @@ def test_the_first_frame_is_pasted_at_time_0_and_out_of_the_loss():
     loss = flow_matching_loss(oracle, batch, drawn)
     sigma = drawn.sigma[:, None, None, None]
     assert torch.equal(oracle.hidden[:, :, 0], batch.latents[:, :, 0])
-    torch.testing.assert_close(oracle.hidden[:, :, 2], (1 - sigma) * batch.latents[:, :, 2] + sigma * drawn.noise[:, :, 2])
+    torch.testing.assert_close(
+        oracle.hidden[:, :, 2], (1 - sigma) * batch.latents[:, :, 2] + sigma * drawn.noise[:, :, 2]
+    )
     assert oracle.timestep.shape == (2, 48)
     assert torch.equal(oracle.timestep[:, :16], torch.zeros(2, 16))
     torch.testing.assert_close(oracle.timestep[:, 16:], (1000 * drawn.sigma)[:, None].expand(2, 32))
@@ -94,17 +98,15 @@ def test_chance_keeps_the_stated_shares():
     ):
         assert abs(found.float().mean().item() - share) < 0.03
     moved = drawn.log_scale[drawn.log_scale != 0]
-    assert -1.2 <= moved.min() and moved.max() <= 1.6
+    assert moved.min() >= -1.2 and moved.max() <= 1.6
     assert abs(drawn.noise.std().item() - 1) < 0.05
 
 
-@pytest.mark.parametrize(
-    "timesteps, median", [("uniform", 0.5), ("shifted_uniform", 5 / 6), ("logit_normal", 5 / 6)]
-)
+@pytest.mark.parametrize("timesteps, median", [("uniform", 0.5), ("shifted_uniform", 5 / 6), ("logit_normal", 5 / 6)])
 def test_timestep_distributions(timesteps, median):
     u = torch.linspace(0, 1, 1001)
     sigma = sigma_of(u, Objective(timesteps=timesteps, shift=5.0))
-    assert (sigma.diff() >= 0).all() and 0 <= sigma.min() and sigma.max() <= 1
+    assert (sigma.diff() >= 0).all() and sigma.min() >= 0 and sigma.max() <= 1
     torch.testing.assert_close(sigma[500].item(), median, atol=1e-4, rtol=0)
     expert = sigma_of(u, Objective(timesteps=timesteps, sigma_low=0.9))
     assert expert.min() >= 0.9

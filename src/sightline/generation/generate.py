@@ -63,7 +63,7 @@ def generate(
             f"{reserved[0]} is set by generate itself: expected trajectory, steps, guidance or seed instead."
         )
     tokens = camera_tokens(pipe, trajectory, anchor=anchor, latent_pose=latent_pose)
-    pipe = _for_mode(pipe, with_image=image is not None)
+    pipe = pipeline_for_mode(pipe, with_image=image is not None)
     if image is not None:
         options["image"] = load_image(image, trajectory.width, trajectory.height)
     frames = pipe(
@@ -125,7 +125,7 @@ def _require_fit(trajectory: Trajectory, temporal: int, stride_x: int, stride_y:
         )
 
 
-def _for_mode(pipe: AnyWanPipeline, with_image: bool) -> AnyWanPipeline:
+def pipeline_for_mode(pipe: AnyWanPipeline, with_image: bool) -> AnyWanPipeline:
     """The image-to-video or text-to-video pipeline over the same parts; refused where the model cannot do it."""
     both = bool(pipe.config.expand_timesteps)  # TI2V-5B
     takes_image = pipe.transformer.config.in_channels > pipe.vae.config.z_dim

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor, nn
 
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings.scope import ScopeLayer
-from sightline.generation.video import save_video
+from sightline.generation.generate import pipeline_for_mode
+from sightline.generation.video import as_frames, save_video
 from sightline.training.feeds import Feed
 from sightline.training.objective import Batch, Draw, draw, flow_matching_loss, sigma_of
 from sightline.training.recipe import Recipe
@@ -109,8 +111,8 @@ def generate_beside(
     batch = feed.validation([index], device)
     true = decode(pipe, batch.latents)
     pipe.register_modules(**{recipe.model.component: bare})
-    for part in (pipe.vae, pipe.text_encoder):
-        part.to(device)
+    with_image = recipe.objective.image_to_video > 0 or batch.condition is not None
+    runner = pipeline_for_mode(pipe, with_image)
     call: dict[str, Any] = {
         "prompt_embeds": batch.text,
         "negative_prompt_embeds": batch.empty_text[None],
@@ -124,11 +126,10 @@ def generate_beside(
     }
     if batch.camera is not None:
         call["attention_kwargs"] = {"camera": batch.camera}
-    if "image" in pipe.__call__.__code__.co_varnames:
-        call["image"] = torch.from_numpy(true[:1]).permute(0, 3, 1, 2).float() / 255
-    pipe.set_progress_bar_config(disable=True)
-    frames = pipe(**call).frames[0]
-    return true, np.rint(frames.clip(0, 1) * 255).astype(np.uint8)
+    if with_image:
+        call["image"] = Image.fromarray(true[0])
+    runner.set_progress_bar_config(disable=True)
+    return true, as_frames(runner(**call).frames[0])
 
 
 def decode(pipe: Any, latents: Tensor) -> np.ndarray:  # [1, C, t, h, w] -> [T, H, W, 3] uint8

@@ -1,0 +1,267 @@
+"""Runs: killed and resumed, shared between processes, stopped by trouble."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import torch.multiprocessing as mp
+from safetensors.torch import load_file
+
+from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.errors import SightlineError
+from sightline.training import trainer
+from sightline.training.checkpoint import list_checkpoints, load_checkpoint
+from sightline.training.export import export
+from sightline.training.recipe import Recipe
+from tests.training.conftest import changed
+
+FILES = ("weights", "optimiser", "average")
+
+
+def last_checkpoint(run):
+    return list_checkpoints(Path(run) / "checkpoints")[-1]
+
+
+def tensors_of(run):
+    folder = last_checkpoint(run)
+    return {f"{file}/{name}": t for file in FILES for name, t in load_file(folder / f"{file}.safetensors").items()}
+
+
+def losses_of(run):
+    lines = [json.loads(line) for line in (Path(run) / "log.jsonl").read_text().splitlines()]
+    return {line["step"]: line["loss"] for line in lines if "step" in line}
+
+
+# -- one process ----------------------------------------------------------------------------------------------------
+
+
+def test_ten_kills_change_nothing(small, tmp_path):
+    trainer.train(small)
+    expected = tensors_of(small.output)
+    killed = changed(small, output=str(tmp_path / "killed"))
+    moments = random.Random(0)
+    for _ in range(10):
+        child = os.fork()
+        if child == 0:
+            torch.set_num_threads(1)
+            try:
+                trainer.train(killed, resume="latest")
+            finally:
+                os._exit(0)
+        time.sleep(moments.uniform(0.2, 2.5))
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        for path in list_checkpoints(tmp_path / "killed" / "checkpoints"):
+            for file in FILES:
+                load_file(path / f"{file}.safetensors")  # every checkpoint that exists can be read
+    trainer.train(killed, resume="latest")
+    found = tensors_of(tmp_path / "killed")
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    assert not list((tmp_path / "killed" / "checkpoints").glob(".writing*"))
+
+
+def test_a_run_keeps_its_recipe_log_and_newest_checkpoints(small):
+    run = trainer.train(small)
+    assert [path.name for path in list_checkpoints(run / "checkpoints")] == ["step-00000005", "step-00000006"]
+    assert Recipe.from_yaml(run / "recipe.yaml") == small
+    assert sorted(losses_of(run)) == list(range(6))
+    with pytest.raises(SightlineError, match="holds checkpoints of an earlier run"):
+        trainer.train(small)
+
+
+def test_accumulation_changes_nothing_but_rounding(small, tmp_path):
+    trainer.train(small)
+    whole = changed(changed(small, "optimiser", micro_batch=4), output=str(tmp_path / "whole"))
+    trainer.train(whole)
+    first, second = losses_of(small.output), losses_of(whole.output)
+    assert all(abs(first[step] - second[step]) < 1e-4 for step in first)
+
+
+def test_validation_scores_cameras_and_films_a_clip(small):
+    run = trainer.train(
+        changed(changed(small, "optimiser", steps=1), "validation", videos=1, sampling_steps=1, guidance=1.0)
+    )
+    scored = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines() if "validation" in line]
+    assert {"loss", "loss_without_camera", "loss_with_another_camera", "alpha_q/0", "gate_at_1/3"} <= set(scored[-1])
+    assert [path.name for path in (run / "samples").iterdir()] == ["step-00000001-0.mp4"]
+
+
+@pytest.mark.parametrize("train", ["paper", "encoding", "self_attention", "lora"])
+def test_only_the_named_set_is_trained_and_it_exports(small, tmp_path, train):
+    recipe = changed(changed(small, "model", train=train), "optimiser", steps=3)
+    trainer.train(recipe)
+    names = set(load_file(last_checkpoint(recipe.output) / "weights.safetensors"))
+    assert any(".camera." in name for name in names)
+    parts = {"paper": ("attn1", "ffn", "scale_shift"), "encoding": (".camera.",), "self_attention": ("attn1",)}
+    allowed = parts.get(train, (".camera.", "lora_"))
+    assert all(any(part in name for part in allowed) for name in names)
+    folder = export(Path(recipe.output), tmp_path / "model")
+    model = CameraWanTransformer3DModel.from_pretrained(folder)
+    average = load_file(last_checkpoint(recipe.output) / "average.safetensors")
+    name = "blocks.0.attn1.camera.alpha_q"
+    assert torch.equal(model.state_dict()[name], average[name]) and average[name].abs() > 0
+    if train == "encoding":
+        assert export(Path(recipe.output), tmp_path / "camera.safetensors").is_file()
+    else:
+        with pytest.raises(SightlineError, match="would hold the camera alone"):
+            export(Path(recipe.output), tmp_path / "camera.safetensors")
+
+
+def test_camera_free_training_uses_the_same_trainer(small):
+    recipe = changed(small, "model", encoding=None)
+    assert all(
+        ".camera." not in name for name in load_file(last_checkpoint(trainer.train(recipe)) / "weights.safetensors")
+    )
+
+
+# -- trouble --------------------------------------------------------------------------------------------------------
+
+
+def test_a_loss_that_is_not_finite_stops_and_leaves_the_last_checkpoint(small, monkeypatch):
+    real = trainer.flow_matching_loss
+    calls = []
+
+    def spoilt(*arguments):
+        calls.append(1)
+        return real(*arguments) * (torch.nan if len(calls) > 8 else 1.0)
+
+    monkeypatch.setattr(trainer, "flow_matching_loss", spoilt)
+    with pytest.raises(SightlineError, match="the loss is nan at step 2"):
+        trainer.train(small)
+    assert last_checkpoint(small.output).name == "step-00000002"
+    assert all(tensor.isfinite().all() for tensor in tensors_of(small.output).values())
+
+
+def test_a_disk_that_cannot_be_written_is_one_sentence(small, monkeypatch):
+    from sightline.training import checkpoint
+
+    real, calls = checkpoint.save_file, []
+
+    def full(*arguments):
+        calls.append(1)
+        if len(calls) > 4:
+            raise OSError(28, "No space left on device")
+        real(*arguments)
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.raises(SightlineError, match="cannot be written \\(No space left on device\\)"):
+        trainer.train(small)
+    assert last_checkpoint(small.output).name == "step-00000001"
+    assert not list((Path(small.output) / "checkpoints").glob(".writing*"))
+
+
+def test_another_base_model_is_refused(small, monkeypatch):
+    trainer.train(changed(small, "optimiser", steps=2))
+    from sightline.training import setup
+
+    monkeypatch.setattr(setup, "tiny_pipeline", lambda name, make=setup.tiny_pipeline: make(name, seed=5))
+    with pytest.raises(SightlineError, match="trained from another base model"):
+        trainer.train(small, resume="latest")
+
+
+def test_another_trained_set_is_refused(small):
+    trainer.train(changed(small, "optimiser", steps=2))
+    with pytest.raises(SightlineError, match="trained other parameters"):
+        trainer.train(changed(small, "model", train="encoding"), resume="latest")
+
+
+def test_a_damaged_checkpoint_is_one_sentence(small):
+    run = trainer.train(changed(small, "optimiser", steps=2))
+    file = last_checkpoint(run) / "weights.safetensors"
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(SightlineError, match=r"weights\.safetensors cannot be read"):
+        trainer.train(small, resume="latest")
+
+
+@pytest.mark.parametrize(
+    "section, settings, sentence",
+    [
+        ("model", {"base": "/nowhere"}, "model '/nowhere' cannot be loaded"),
+        ("model", {"base": "tiny:what"}, "kind is 'what'"),
+        ("model", {"component": "transformer_2"}, "has no such part"),
+        ("data", {"cache": "/nowhere", "sources": ()}, "found no index.json"),
+        ("data", {"sources": ("re10k:/nowhere",)}, "found no folder"),
+        ("data", {"held_out": 0.0}, "no held-out clips"),
+        ("data", {"width": 30}, "width is 30"),
+        ("optimiser", {"micro_batch": 3}, "expected a multiple of micro_batch x processes"),
+    ],
+)
+def test_a_recipe_that_cannot_run_says_why(small, section, settings, sentence):
+    with pytest.raises(SightlineError, match=sentence) as caught:
+        trainer.train(changed(small, section, **settings))
+    assert "\n" not in str(caught.value)
+
+
+# -- two processes --------------------------------------------------------------------------------------------------
+
+
+def worker(rank, port, runs):
+    torch.set_num_threads(1)
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in place.items()})
+    for recipe, resume in runs:
+        trainer.train(recipe, resume)
+
+
+def train_on_two(runs):
+    """Each (recipe, resume) in turn, on the same two processes."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    mp.spawn(worker, args=(port, runs), nprocs=2)
+
+
+def test_one_process_ddp_and_fsdp2_train_alike_and_continue_each_other(small, tmp_path):
+    runs = {"one": small}
+    for parallel in ("ddp", "fsdp2"):
+        runs[parallel] = changed(small, output=str(tmp_path / parallel), parallel=parallel)
+    trainer.train(runs["one"])
+    train_on_two([(runs["ddp"], None), (runs["fsdp2"], None)])
+    expected, losses = tensors_of(runs["one"].output), losses_of(runs["one"].output)
+    for parallel in ("ddp", "fsdp2"):
+        found = losses_of(runs[parallel].output)
+        assert all(abs(found[step] - losses[step]) < 1e-4 for step in losses), parallel
+        tensors = tensors_of(runs[parallel].output)
+        assert tensors.keys() == expected.keys()
+        for name, tensor in tensors.items():
+            torch.testing.assert_close(tensor, expected[name], atol=2e-3, rtol=1e-2, msg=f"{parallel} {name}")
+
+    # From each one's checkpoint of step 5, each other way does step 6 and comes to the same loss.
+    on_two, moved = [], []
+    for source, target in itertools.permutations(runs, 2):
+        recipe = changed(runs[target], output=str(tmp_path / f"{source}-{target}"))
+        step_5 = list_checkpoints(Path(runs[source].output) / "checkpoints")[0]
+        shutil.copytree(step_5, Path(recipe.output) / "checkpoints" / step_5.name)
+        moved.append(recipe.output)
+        if target == "one":
+            trainer.train(recipe, "latest")
+        else:
+            on_two.append((recipe, "latest"))
+    train_on_two(on_two)
+    for run in moved:
+        assert list(losses_of(run)) == [5] and abs(losses_of(run)[5] - losses[5]) < 1e-4, run
+
+
+def test_a_checkpoint_fills_what_it_was_made_from(small):
+    run = trainer.train(changed(small, "optimiser", steps=2))
+    from sightline.training.setup import build_model, load_base
+    from sightline.training.trainable import choose_trainable
+
+    model = build_model(load_base(small.model), small.model)
+    trainable = choose_trainable(model, small.model)
+    path = last_checkpoint(run)
+    base = json.loads((path / "state.json").read_text())["base"]
+    assert load_checkpoint(path, base, trainable, None, None) == 2
+    weights = load_file(path / "weights.safetensors")
+    assert all(torch.equal(parameter, weights[name]) for name, parameter in trainable.items())
