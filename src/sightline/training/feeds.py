@@ -109,10 +109,8 @@ def make_feed(data: Data, pipe: Any, seed: int, *, patch: tuple[int, int, int], 
         sources = open_sources(data.sources)
         encoder.check_size(data.width, data.height)
         clips = Clips(sources, cut, part="train", held_out=data.held_out)
-        train, held_out = (
-            _OnTheFly(clips, encoder),
-            _OnTheFly(Clips(sources, cut, part="held-out", held_out=data.held_out), encoder),
-        )
+        others = Clips(sources, cut, part="held-out", held_out=data.held_out)
+        train, held_out = (_OnTheFly(one, encoder, {} if data.keep_in_memory else None) for one in (clips, others))
         groups = _grouped([clips.sources[window.source].name for window in clips.windows])
     for name, part in (("training", train), ("held-out", held_out)):
         if not len(part):
@@ -159,14 +157,17 @@ class _Chosen:
 class _OnTheFly:
     clips: Clips
     encoder: ClipEncoder
+    kept: dict[int, CachedClip] | None  # clips already made, where the recipe keeps them in memory
 
     def __len__(self) -> int:
         return len(self.clips)
 
     def __getitem__(self, index: int) -> CachedClip:
+        if self.kept is not None and index in self.kept:
+            return self.kept[index]
         clip = self.clips[index]
         tensors = self.encoder.encode(clip)
-        return CachedClip(
+        encoded = CachedClip(
             tensors["latents"],
             padded_text(tensors["text"]),
             tensors.get("condition"),
@@ -175,6 +176,9 @@ class _OnTheFly:
             clip.source,
             clip.name,
         )
+        if self.kept is not None:
+            self.kept[index] = encoded
+        return encoded
 
 
 def _grouped(names: Sequence[str]) -> dict[str, list[int]]:

@@ -59,6 +59,8 @@ class Data:
     held_out: float = 0.01
     """Share of the scenes kept for validation, chosen by a hash of their names."""
     workers: int = 2
+    keep_in_memory: bool = False
+    """Encode each clip of the sources once and keep it; for small sets."""
 
 
 @dataclass(frozen=True)
