@@ -35,7 +35,10 @@ def main() -> None:
     cpu = f"{platform.processor() or platform.machine()}, {options.processes} processes of one thread"
     report: dict[str, object] = {
         "device": torch.cuda.get_device_name() if device == "cuda" else cpu,
-        **{"torch": torch.__version__, "frames": FRAMES, "size": SIZE, "samples": options.samples},
+        "torch": torch.__version__,
+        "frames": FRAMES,
+        "size": SIZE,
+        "samples": options.samples,
     }
     for style in STYLES:
         began = time.perf_counter()
