@@ -16,7 +16,7 @@ from sightline.cameras import se3
 from sightline.worlds.scene import Notes, Scene, distance_to_solids
 
 TRIES = 6  # the last one stands still on the spot that every builder keeps free, and pans
-VIEW = 1.1  # metres of free sight ahead of the camera
+VIEW = 1.7  # metres of free sight ahead of the camera
 CLEARANCE = 0.3  # metres between the camera and any solid or wall, at every frame and between frames
 
 
