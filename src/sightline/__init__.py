@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sightline.encodings import Scope
     from sightline.generation.generate import camera_tokens, generate
     from sightline.generation.pipelines import attach_camera, load_pipeline, save_pipeline_camera
-    from sightline.generation.video import save_video
+    from sightline.video import save_video
 
 # Where each public name lives. Loaded on first use: `sightline --help` and the camera room need no diffusion library.
 _MODULES = {
@@ -49,7 +49,7 @@ _NAMES = {
     "attach_camera": "sightline.generation.pipelines",
     "load_pipeline": "sightline.generation.pipelines",
     "save_pipeline_camera": "sightline.generation.pipelines",
-    "save_video": "sightline.generation.video",
+    "save_video": "sightline.video",
 }
 
 __all__ = [

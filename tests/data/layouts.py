@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from sightline.cameras.trajectory import Trajectory
-from sightline.generation.video import save_video
+from sightline.video import save_video
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,7 +65,7 @@ def test_testing_few_solids_per_tile_and_all_at_once_give_the_same_picture(style
         render_module,
         "_cast_tiles",
         lambda view, offsets, per_ray, like: render_module._cast_whole(
-            view, offsets, lambda packets, around, x, y: per_ray(packets, around, x, y, None), like
+            view, offsets, lambda *rest: per_ray(*rest, None), like, rays_at_once=1
         ),
     )
     whole = batch.render()

@@ -15,6 +15,7 @@ from sightline.data.cut import Cut
 from sightline.data.sources import Source
 from sightline.errors import SightlineError
 from sightline.files import written_whole
+from sightline.video import save_video
 
 _COLUMNS = 6  # frames of a clip on the contact sheet
 _SHEET_WIDTH = 1600
@@ -24,8 +25,6 @@ _OVERSAMPLING = 3  # lines are drawn this much larger and scaled down, which smo
 
 def write_preview(source: Source, cut: Cut, clips: int, folder: str | Path, strict: bool = False) -> list[Path]:
     """Write NAME.png, the contact sheet of the first clips of a source, and NAME-0.mp4, ...; returns what was written."""
-    from sightline.generation.video import save_video  # a room below this one: only a preview writes video
-
     folder = Path(folder)
     shown = list(islice(Clips([source], cut, strict=strict), clips))
     if not shown:

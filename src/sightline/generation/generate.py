@@ -14,7 +14,7 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.checks import whole_number
 from sightline.errors import SightlineError
 from sightline.generation.pipelines import experts, require_pipeline
-from sightline.generation.video import as_frames, load_image
+from sightline.video import as_frames, load_image
 
 _SET_BY_GENERATE = {
     "height",

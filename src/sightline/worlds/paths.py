@@ -16,7 +16,7 @@ from sightline.cameras import se3
 from sightline.worlds.scene import Notes, Scene, distance_to_solids
 
 TRIES = 6  # the last one stands still on the spot that every builder keeps free, and pans
-VIEW = 1.1  # metres of free sight ahead of the camera
+VIEW = 1.7  # metres of free sight ahead of the camera
 CLEARANCE = 0.3  # metres between the camera and any solid or wall, at every frame and between frames
 
 
@@ -97,7 +97,7 @@ def draw_tries(style: str, notes: Notes) -> list[Try]:
                 heading=ahead * 0.3 + pick.gauss(0, 0.25),
                 turn=sign * pick.uniform(0.0, 0.6),
                 course=pick.choice((0.0, 0.0, 0.7, -0.7, 1.5)),
-                length=pick.uniform(1.6, 4.5) * share,
+                length=pick.uniform(0.8, 2.2) * share,
                 pitch=pick.gauss(0.0, 0.07),
                 nod=pick.gauss(0, 0.04),
             )

@@ -13,6 +13,7 @@ from torch import Tensor
 from sightline.checks import whole_number
 from sightline.errors import SightlineError
 from sightline.files import written_whole
+from sightline.video import save_video
 from sightline.worlds.render import DEFAULT_SAMPLES
 from sightline.worlds.scene import KINDS, Scene
 from sightline.worlds.styles import WorldBatch, sample_batch
@@ -36,9 +37,6 @@ def write_preview(
         raise SightlineError(f"size is {size!r}: expected (width, height).")
     batch = sample_batch(style, range(seed, seed + clips), frames, *size)
     video = batch.render_frames(device, samples=samples).cpu()  # [B, T, H, W, 3]
-    # Generation stands below worlds in the house, so nothing here may need it to be imported; only a preview writes video.
-    from sightline.generation.video import save_video
-
     sheet, film = Path(out_dir) / f"{style}.png", Path(out_dir) / f"{style}.mp4"
     with written_whole(sheet) as temporary:
         contact_sheet(video, batch.captions).save(temporary)

@@ -30,7 +30,7 @@ _TILE_MARGIN = 1.5  # pixels around a tile within which solids count as met
 # CPU: what stays in a core's cache through the hundreds of operations on it, and what torch leaves to one thread, so that
 # groups of tiles can be spread over threads that never wait for each other.
 _RAYS_AT_ONCE = 31 << 10
-_COMPILED_RAYS_AT_ONCE = 1 << 26  # CUDA: about 10 clips of 33 x 128 x 128 x 4 samples
+_COMPILED_RAYS_AT_ONCE = 1 << 26  # CUDA: about 31 clips of 33 x 128 x 128 x 4 samples
 
 
 def render_batch(
@@ -236,28 +236,24 @@ def _depth_compiler() -> Callable[..., Tensor]:
 
 
 def _cast(view: _View, offsets: Tensor, per_ray: Any, like: Tensor, compile: bool | None, compiled: Any) -> Tensor:
-    if view.camera.is_cuda or compile:
-        fused = (
-            compiled
-            if compile or compile is None
-            else lambda packets, around, x, y: per_ray(packets, around, x, y, None)
-        )
-        return _cast_whole(view, offsets, fused, like)
+    if compile or (compile is None and view.camera.is_cuda):
+        return _cast_whole(view, offsets, compiled, like, _COMPILED_RAYS_AT_ONCE)
+    if view.camera.is_cuda:  # eager: rays by solids are kept in memory, so fewer at once
+        return _cast_whole(view, offsets, lambda *rest: per_ray(*rest, None), like, _COMPILED_RAYS_AT_ONCE >> 5)
     return _cast_tiles(view, offsets, per_ray, like)
 
 
-def _cast_whole(view: _View, offsets: Tensor, per_ray: Any, like: Tensor) -> Tensor:
+def _cast_whole(view: _View, offsets: Tensor, per_ray: Any, like: Tensor, rays_at_once: int) -> Tensor:
     """All rays of a frame at once against all solids, a fixed number of clips at a time."""
     clips, frames, pixels = len(view.scenes), view.camera.shape[1], view.height * view.width
     out = torch.empty(clips, frames, pixels, len(like), dtype=like.dtype, device=view.camera.device)
     y, x = torch.meshgrid(torch.arange(view.height), torch.arange(view.width), indexing="ij")
     x = (x.flatten() + offsets[:, :1]).flatten()[None].to(view.camera.device)  # [1, S * H * W]
     y = (y.flatten() + offsets[:, 1:]).flatten()[None].to(view.camera.device)
-    at_once = max(1, min(clips, _COMPILED_RAYS_AT_ONCE // (frames * pixels * len(offsets))))
+    at_once = max(1, min(clips, rays_at_once // (frames * pixels * len(offsets))))
     for start in range(0, clips, at_once):
-        chosen = slice(
-            min(start, clips - at_once), min(start, clips - at_once) + at_once
-        )  # the last overlaps: one shape
+        first = min(start, clips - at_once)  # the last group overlaps the one before: all have one shape
+        chosen = slice(first, first + at_once)
         part = view.of_clips(chosen)
         packets, clip = part.packets()
         out[chosen] = per_ray(packets, part.surroundings(clip, len(like) == 3), x, y).unflatten(0, (at_once, frames))
