@@ -43,7 +43,7 @@ class Feed:
         train: EncodedClips,
         held_out: EncodedClips,
         order: Order,
-        empty_text: Tensor,  # [512, D], the embedding of no prompt
+        empty_text: Tensor,  # [L, D], the embedding of no prompt; other prompts are cut to its length
         patch: tuple[int, int, int],
         with_camera: bool,
     ) -> None:
@@ -82,7 +82,7 @@ class Feed:
         return Batch(
             numbers=list(numbers),
             latents=latents,
-            text=torch.stack([clip.text for clip in read]),
+            text=torch.stack([clip.text[: len(self.empty_text)] for clip in read]),
             empty_text=self.empty_text,
             camera=CameraTokens.batch([CameraTokens.from_trajectory(clip.trajectory, grid) for clip in read])
             if self.with_camera
@@ -94,7 +94,7 @@ class Feed:
 def make_feed(data: Data, pipe: Any, seed: int, *, patch: tuple[int, int, int], with_camera: bool) -> Feed:
     """The feed a recipe asks for: a cache, or sources whose clips the pipeline's own parts encode as they come."""
     encoder = ClipEncoder(pipe)
-    empty_text = padded_text(encoder.text(""))
+    empty_text = padded_text(encoder.text(""))[: data.text_tokens]
     train: EncodedClips
     held_out: EncodedClips
     if data.cache is not None:

@@ -54,6 +54,8 @@ class Data:
     frames: int = 81
     width: int = 832
     height: int = 480
+    text_tokens: int = 512
+    """What prompts are padded to. Wan was trained with 512; a small model of one's own may do with fewer."""
     near_depth: bool = False
     """Divide a clip's translation by its near depth, where that is known."""
     held_out: float = 0.01
@@ -142,7 +144,7 @@ class Recipe:
         o, d, j = self.optimiser, self.data, self.objective
         for name, value in (("steps", o.steps), ("batch", o.batch), ("micro_batch", o.micro_batch)):
             whole_number(f"optimiser.{name}", value)
-        for name in ("frames", "width", "height"):
+        for name in ("frames", "width", "height", "text_tokens"):
             whole_number(f"data.{name}", getattr(d, name))
         whole_number("checkpoint_every", self.checkpoint_every)
         whole_number("keep", self.keep)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings.scope import ScopeLayer
 from sightline.generation.generate import pipeline_for_mode
-from sightline.generation.video import as_frames, save_video
+from sightline.video import as_frames, save_video
 from sightline.training.feeds import Feed
 from sightline.training.objective import Batch, Draw, draw, flow_matching_loss, sigma_of
 from sightline.training.recipe import Recipe
