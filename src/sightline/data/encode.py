@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from diffusers import AutoencoderKLWan, DiffusionPipeline, WanImageToVideoPipeline, WanPipeline
+from diffusers import AutoencoderKLWan, DiffusionPipeline
 from torch import Tensor
 
+from sightline.backbones.stock import WanImageToVideoPipeline, WanPipeline
 from sightline.data.clip import Clip
 from sightline.errors import SightlineError
 from sightline.files import reason
