@@ -23,6 +23,8 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield temporary
+            if temporary.is_file():
+                _give_usual_mode(temporary)
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -31,6 +33,13 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             raise
         sentence = f"{path}: cannot be written ({reason(error)}), expected a writable place."
         raise SightlineError(" ".join(sentence.split())) from None
+
+
+def _give_usual_mode(path: Path) -> None:
+    """What open() would have given it: some writers make files that only their owner can read."""
+    mask = os.umask(0)
+    os.umask(mask)
+    path.chmod(0o666 & ~mask)
 
 
 def write_whole(path: str | Path, content: bytes | str) -> None:

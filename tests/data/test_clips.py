@@ -194,10 +194,7 @@ def test_omniworld_counts_must_agree(tmp_path: Path):
 def test_panshot_wants_numbers(tmp_path: Path):
     write_panshot(tmp_path, make_take(frames=5), "wide", 0.0, None)  # type: ignore[arg-type]
     assert "x_fov" in Clips([open_source(f"panshot:{tmp_path}")], SMALL).skips[0].reason
-    (tmp_path / "PanFlow").mkdir()
-    depths = tmp_path / "PanFlow" / "near_plane_depth-train.jsonl"
-    depths.write_text('{"video_id": "a", "clip_id": 3, "near_depth": -1}\n')
-    write_panshot(tmp_path, make_take(frames=5), 60.0, 0.0, None)
+    write_panshot(tmp_path, make_take(frames=5), 60.0, 0.0, -1)
     assert "line 1: found -1 as near_depth" in Clips([open_source(f"panshot:{tmp_path}")], SMALL).skips[0].reason
 
 

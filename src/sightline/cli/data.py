@@ -17,6 +17,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from sightline.cli._console import bar, parsed_size, print_line, print_table
+from sightline.errors import SightlineError
 
 if TYPE_CHECKING:
     from sightline.data.cut import Cut
@@ -84,13 +85,17 @@ class Preview(_Cutting):
         from sightline.data.preview import write_preview
         from sightline.worlds import preview as worlds
 
+        cut = self.cut()
         if self.style is not None:
+            for name in ("stride", "hop", "near_depth", "keep_world", "strict"):
+                if not self.sources and getattr(self, name) != getattr(Preview(), name):
+                    raise SightlineError(f"{name} says nothing to a style: expected it with a source.")
             size = parsed_size(self.size)
             for path in worlds.write_preview(self.style, 0, self.out, self.clips, self.frames, size):
                 print_line(f"wrote {path}")
         if self.sources or self.style is None:
             for source in _opened(self.sources):
-                for path in write_preview(source, self.cut(), self.clips, self.out, self.strict):
+                for path in write_preview(source, cut, self.clips, self.out, self.strict):
                     print_line(f"wrote {path}")
 
 
@@ -106,9 +111,11 @@ class Stats(_Cutting):
     """Picture to draw: .png, .svg or .pdf."""
 
     def run(self) -> None:
+        from sightline.cameras.drawing import picture_path
         from sightline.data.stats import source_statistics, suggested_etas
         from sightline.data.stats_drawing import draw_moments
 
+        picture_path(self.plot)  # refused before anything is measured
         cut = self.cut()
         found = [
             source_statistics(source, cut, self.clips, strict=self.strict, progress=bar)
@@ -142,13 +149,16 @@ class Cache(_Cutting):
     """Clips per shard; what a kill can cost is one shard."""
 
     def run(self) -> None:
+        import torch
         from accelerate import PartialState
 
         from sightline.data.cache import CacheWriter
         from sightline.data.clips import Clips
         from sightline.data.encode import load_encoder
 
-        sources, cut, state = _opened(self.sources), self.cut(caption=self.caption), PartialState()
+        sources, cut = _opened(self.sources), self.cut(caption=self.caption)
+        # Without cpu=True, processes of a machine that has no GPU do not find each other.
+        state = PartialState(cpu=not torch.cuda.is_available())
         if not state.is_main_process:
             logging.getLogger("sightline").setLevel(logging.ERROR)  # one process speaks for all while they do the same
         show = bar if state.is_main_process else lambda shots, _: shots

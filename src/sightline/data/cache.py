@@ -65,7 +65,7 @@ class CacheWriter:
             "version": _VERSION,
             "model": model,
             "pipeline": type(encoder.pipe).__name__,
-            **{f"weights of the {part}": digest for part, digest in encoder.digests().items()},
+            **encoder.digests(),
             "computed in": str(encoder.pipe.text_encoder.dtype).removeprefix("torch."),
             "dtype": dtype,
             "shard_clips": shard_clips,

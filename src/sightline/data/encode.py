@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from diffusers import AutoencoderKLWan, DiffusionPipeline, WanImageToVideoPipeline, WanPipeline
+from diffusers import AutoencoderKLWan, DiffusionPipeline
 from torch import Tensor
 
+from sightline.backbones.stock import WanImageToVideoPipeline, WanPipeline
 from sightline.data.clip import Clip
 from sightline.errors import SightlineError
 from sightline.files import reason
@@ -18,7 +20,8 @@ from sightline.files import reason
 _PIPELINES = {one.__name__: one for one in (WanPipeline, WanImageToVideoPipeline)}
 TEXT_TOKENS = 512  # what the Wan pipelines pad prompts to
 _PATCH = 2  # latent pixels per token, in every Wan release
-_SAMPLED = 512  # values of each weight that go into the digest of a model
+_PROBE = "A slow dolly, 3.5 m into room 27!"  # tokenizers that read this alike are taken for one
+_SAMPLED = 4096  # values of each weight that go into the digest of a model
 
 
 def load_encoder(
@@ -92,8 +95,14 @@ class ClipEncoder:
         return embedding[: int(used[-1]) + 1 if len(used) else 0]
 
     def digests(self) -> dict[str, str]:
-        """A fingerprint of the weights of each part: the same model under another path counts as the same."""
-        return {name: weights_digest(getattr(self.pipe, name)) for name in ("vae", "text_encoder")}
+        """Fingerprints of what latents and text depend on: the same model under another path counts as the same."""
+        weights = {
+            f"weights of the {name}": weights_digest(getattr(self.pipe, name)) for name in ("vae", "text_encoder")
+        }
+        public = {name: value for name, value in self.pipe.vae.config.items() if not name.startswith("_")}
+        behaviour = {"vae": public, "condition": self.has_condition, "tokens": self.pipe.tokenizer(_PROBE)["input_ids"]}
+        text = json.dumps(behaviour, sort_keys=True, default=str)
+        return weights | {"configuration of the model": hashlib.sha256(text.encode()).hexdigest()[:16]}
 
 
 def pixels(frames: np.ndarray) -> Tensor:  # [T, H, W, 3] uint8 -> [1, 3, T, H, W] float32 in -1..1

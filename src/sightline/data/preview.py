@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image, ImageDraw
 
 from sightline.cameras.trajectory import Trajectory
+from sightline.checks import whole_number
 from sightline.data.clip import Clip
 from sightline.data.clips import Clips
 from sightline.data.cut import Cut
@@ -26,7 +27,11 @@ _OVERSAMPLING = 3  # lines are drawn this much larger and scaled down, which smo
 def write_preview(source: Source, cut: Cut, clips: int, folder: str | Path, strict: bool = False) -> list[Path]:
     """Write NAME.png, the contact sheet of the first clips of a source, and NAME-0.mp4, ...; returns what was written."""
     folder = Path(folder)
-    shown = list(islice(Clips([source], cut, strict=strict), clips))
+    read = Clips([source], cut, strict=strict)
+    listed = len(read.skips)
+    shown = list(islice(read, whole_number("clips", clips)))
+    if len(read.skips) > listed:
+        read.skips.log_count()
     if not shown:
         raise SightlineError(f"{source.name}: found no clip that can be read, expected at least one to show.")
     sheet = folder / f"{source.name}.png"

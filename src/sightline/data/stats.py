@@ -74,6 +74,8 @@ def source_statistics(
     progress: Callable[[Sequence[str], str], Iterable[str]] = lambda shots, _: shots,
 ) -> SourceStatistics:
     """Measure at most `clips` shots of a source, evenly spaced in its list."""
+    if cut is not None and cut.frames < 2:
+        raise SightlineError(f"frames is {cut.frames}: expected at least 5, since a single camera does not move.")
     cut = cut or Cut()
     source = source.filmed_for(cut)
     shots, skips = source.shots(), Skips(strict)

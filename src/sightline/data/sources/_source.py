@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -31,6 +32,8 @@ class Source(ABC):
 
     def __init__(self, name: str | None = None, eta: float | None = None) -> None:
         self.name = name or self.kind
+        if not re.fullmatch(r"[\w@+-][\w.@+-]*", self.name):
+            raise SightlineError(f"name is {self.name!r}: expected letters, digits and . _ - @ +, as in a file name.")
         self.eta = number("eta", self.default_eta if eta is None else eta, above=0.0)
 
     @abstractmethod
@@ -106,6 +109,9 @@ def video_or_frames(folder: Path, stem: str, frame_names: Sequence[str], frames:
             return VideoFile(folder / f"{stem}{ending}", frames)
     if not (folder / stem).is_dir():
         raise SightlineError(f"{folder / stem}: found neither a video nor a folder of that name, expected the frames.")
+    found = sum(name.lower().endswith(PICTURE_ENDINGS) for name in os.listdir(folder / stem))
+    if found > frames:  # too few are told one by one, by the picture that is missing
+        raise SightlineError(f"{folder / stem}: found {found} pictures, expected {frames}, one for each pose.")
     return PictureFiles(picture_files(folder / stem, frame_names))
 
 

@@ -49,7 +49,8 @@ class OmniWorld(FolderSource):
     def shots(self) -> list[str]:
         names = []
         for scene in folders_with(self.root, _SPLITS):
-            cameras = [int(path.stem.removeprefix("split_")) for path in (scene / "camera").glob("split_[0-9]*.json")]
+            named = [re.fullmatch(r"split_(\d{1,9})", path.stem) for path in (scene / "camera").glob("split_*.json")]
+            cameras = [int(name[1]) for name in named if name]
             names += [f"{scene.relative_to(self.root).as_posix()}/split_{index}" for index in sorted(cameras)]
         return names
 

@@ -55,11 +55,15 @@ class PanShot(FolderSource):
 
     def trajectory(self, shot: str) -> Trajectory:
         entry = self._entries[shot]
+        near_depth = self._near_depths.get(entry["scene"])
+        for broken in (entry.get("broken"), near_depth):
+            if isinstance(broken, SightlineError):
+                raise broken
         path = formats.load(
             self._part("pose") / Path(str(entry.get("pose"))).with_suffix(".npy"),
             format="panshot", x_fov=_number(entry, "x_fov", shot), xi=_number(entry, "xi", shot), **self._lens,
         )  # fmt: skip
-        return path.replace(near_depth=self._near_depths.get(entry["scene"]), unit="metre")
+        return path.replace(near_depth=near_depth, unit="metre")
 
     def pictures(self, shot: str) -> Pictures:
         frames = len(self.trajectory(shot))
@@ -76,15 +80,18 @@ class PanShot(FolderSource):
 
     @cached_property
     def _entries(self) -> dict[str, dict[str, Any]]:
-        """Entries of the meta files by video name, each with the panorama it is cut from."""
+        """Entries of the meta files by video name, each with the panorama it is cut from.
+
+        A meta file that cannot be read stands under its own name with the reason, so that the others can be used.
+        """
         if not self._part("meta").is_dir():
             raise SightlineError(f"{self._part('meta')}: found no folder there, expected PanShot's json files.")
-        entries = {}
+        entries: dict[str, dict[str, Any]] = {}
         for path in sorted(self._part("meta").glob("*.json")):
-            file = InputFile(path)
-            for index, match in enumerate(file.frames(file.json, "the file")):
-                for video in file.frames(file.field(match, "videos", f"entry {index}"), "videos"):
-                    entries[str(file.field(video, "video", "a video"))] = {**video, "scene": path.stem}
+            try:
+                entries |= _videos(InputFile(path))
+            except SightlineError as error:
+                entries[path.stem] = {"broken": error, "scene": path.stem}
         return entries
 
     @cached_property
@@ -94,17 +101,27 @@ class PanShot(FolderSource):
         return {str(entry.get("video")): str(entry["caption"]) for entry in entries if entry.get("caption")}
 
     @cached_property
-    def _near_depths(self) -> dict[str, float]:
-        depths = {}
+    def _near_depths(self) -> dict[str, float | SightlineError]:
+        """By scene: the depth, or what is wrong with its line."""
+        depths: dict[str, float | SightlineError] = {}
         if self._depth_file.is_file():
             for line, entry in json_lines(self._depth_file):
-                depth = entry.get("near_depth")
-                if not isinstance(depth, (int, float)) or isinstance(depth, bool) or not 0 < depth < float("inf"):
-                    raise SightlineError(
-                        f"{self._depth_file}, line {line}: found {json.dumps(depth)} as near_depth, expected a number above 0."
-                    )
-                depths[f"{entry.get('video_id')}-{entry.get('clip_id')}"] = float(depth)
+                depth, scene = entry.get("near_depth"), f"{entry.get('video_id')}-{entry.get('clip_id')}"
+                if isinstance(depth, (int, float)) and not isinstance(depth, bool) and 0 < depth < float("inf"):
+                    depths[scene] = float(depth)
+                else:
+                    found = f"{self._depth_file}, line {line}: found {json.dumps(depth)} as near_depth"
+                    depths[scene] = SightlineError(f"{found}, expected a number above 0.")
         return depths
+
+
+def _videos(file: InputFile) -> dict[str, dict[str, Any]]:
+    """The shots that one meta file lists."""
+    return {
+        str(file.field(video, "video", "a video")): {**video, "scene": file.path.stem}
+        for index, match in enumerate(file.frames(file.json, "the file"))
+        for video in file.frames(file.field(match, "videos", f"entry {index}"), "videos")
+    }
 
 
 def _number(entry: dict[str, Any], key: str, shot: str) -> float:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from PIL import Image
 
 from sightline import __version__
@@ -48,6 +49,11 @@ class Worlds(Source):
         if style not in STYLES:
             raise SightlineError(f"the style of worlds is {style!r}: expected one of {', '.join(STYLES)}.")
         super().__init__(name or style, _ETA.get(style, 1.0) if eta is None else eta)
+        for option, value in (("frames", frames), ("width", width), ("height", height)):
+            if value is not None:
+                whole_number(option, value)
+        whole_number("seed + 1", seed + 1)
+        _require_device(device)
         self.style, self.clips, self.seed = style, whole_number("clips", clips), seed
         self.frames, self.width, self.height, self.device = frames, width, height, device
         self._last: tuple[str, WorldClip] | None = None
@@ -90,6 +96,13 @@ class Worlds(Source):
             size = self.frames or _CUT.frames, self.width or _CUT.width, self.height or _CUT.height
             self._last = shot, sample_clip(self.style, int(shot), *size)
         return self._last[1]
+
+
+def _require_device(device: str) -> None:
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError):  # no such kind, or none on this machine
+        raise SightlineError(f"device is {device!r}: expected cpu, or cuda where there is one.") from None
 
 
 @dataclass(frozen=True)
