@@ -16,8 +16,12 @@ WRITES = {
     "02_moves_and_files.py": {"push_then_pan.png", "there_and_back.json", "clip.txt", "transforms.json", "sparse"},
     "03_train_the_camera.py": {"camera.safetensors"},
     "04_read_a_model.py": {"score_terms.png"},
+    "05_film_a_world.py": {"walk.mp4", "walk.json", "loop.mp4", "loop.json", "depth.png"},
 }
-SMALL = {"01_film_an_orbit.py": ["--frames", "9", "--width", "64", "--height", "64", "--steps", "2"]}
+SMALL = {
+    "01_film_an_orbit.py": ["--frames", "9", "--width", "64", "--height", "64", "--steps", "2"],
+    "05_film_a_world.py": ["--frames", "5", "--size", "32"],
+}
 
 
 def test_every_example_is_listed():
