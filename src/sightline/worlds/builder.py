@@ -34,6 +34,7 @@ class Builder:
         self._furnished: list[tuple[float, float, float, float]] = []  # rectangles of floor: x, z, half sizes
         self._origin = (0.0, 0.0, 1.0, 0.0)  # x, z, cos, sin
         self._turn = 0.0
+        self._group: list[int] = []  # slots of what was built since the last place or name
 
     # -- places ------------------------------------------------------------------------------------------------------
 
@@ -41,6 +42,7 @@ class Builder:
         """Following solids are placed around (x, z), turned by `turn` radians about the vertical."""
         self._origin = (x, z, math.cos(turn), math.sin(turn))
         self._turn = turn
+        self._group = []
 
     def is_free(self, x: float, z: float, radius: float) -> bool:
         return all(math.hypot(x - tx, z - tz) > radius + taken for tx, tz, taken, _ in self._taken)
@@ -95,6 +97,7 @@ class Builder:
             return
         slot = self._free[kind]
         self._free[kind] += 1
+        self._group.append(slot)
         ox, oz, cos, sin = self._origin
         angle = self._turn + turn
         self._solids[slot] = (
@@ -109,8 +112,12 @@ class Builder:
         self._materials[row] = material
 
     def name(self, name: str, colour: str, height: float = 0.5, moving: bool = False) -> None:
-        """A word for what stands at the current place."""
-        self._things.append(Thing(name, colour, (self._origin[0], -height, self._origin[1]), moving))
+        """A word for what was built at the current place. What found no free slot is not there and gets none."""
+        if not self._group:
+            return
+        centre = (self._origin[0], -height, self._origin[1])
+        self._things.append(Thing(name, colour, centre, moving, tuple(self._group)))
+        self._group = []
 
     def finish(self, room: tuple[float, ...], light: list[float], place: str, floor: str,
                standpoint: tuple[float, float], focus: tuple[float, float, float], focus_radius: float) -> Scene:  # fmt: skip

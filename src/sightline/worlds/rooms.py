@@ -97,7 +97,9 @@ def build_room(build: Builder, *, centrepiece: bool) -> Scene:
         focus, focus_radius = (0.0, -0.8, half_z - 0.6), 0.8
         # The way from the standpoint to the far wall stays free, except where a small room would lose its bed to it.
         for step in range(4):
-            build.take(standpoint[0] * (1 - step / 4), standpoint[1] + step * (half_z - standpoint[1] - 1.6) / 4, 0.62, False)
+            build.take(
+                standpoint[0] * (1 - step / 4), standpoint[1] + step * (half_z - standpoint[1] - 1.6) / 4, 0.62, False
+            )
         if pick.random() < 0.55:
             build.at(0.0, pick.uniform(-0.3, 0.8))
             _rug(build, palette, pick.uniform(1.4, 2.0), pick.uniform(1.8, 2.8))
