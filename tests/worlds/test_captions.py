@@ -34,6 +34,12 @@ def test_things_above_and_below_the_frame_are_not_named():
     assert "cup" in words and "mat" not in words and "kite" not in words
 
 
+def test_a_corner_at_the_edge_is_not_named():
+    whole, corner = ("box", "red", 0.0, 4.0, 1.2, 0.5), ("bed", "blue", 2.75, 4.0, 1.2, 0.7)
+    words = _named([whole, corner])
+    assert "box" in words and "bed" not in words
+
+
 def test_a_lens_with_xi_sees_further_to_the_side():
     aside = [("box", "red", 3.5, 4.0, 1.2, 0.5)]  # 41 degrees off the axis
     assert "box" not in _named(aside)

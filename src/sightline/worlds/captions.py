@@ -13,6 +13,7 @@ from sightline.worlds.scene import Scene, Thing
 _MOST_THINGS = 3
 _REACH = 16.0  # metres; what is further is not worth a word
 _LEAST_SHARE = 0.003  # of the frame; a smaller speck is not worth one either
+_LEAST_INSIDE, _LARGE_SHARE = 0.2, 0.05  # with less of a thing in the frame it has to fill more of it
 # Corners, edges, faces and middle of a solid's box: enough to know where in the frame it is.
 _LATTICE = torch.cartesian_prod(*[torch.tensor([-1.0, 0.0, 1.0], dtype=torch.float64)] * 3)  # [27, 3]
 _TEMPLATES = (
@@ -69,7 +70,8 @@ def _in_front(
             continue
         shown = pixels[slots][ahead[slots]].clamp_min(0).minimum(size)  # [P, 2]
         share = float((shown.amax(0) - shown.amin(0)).prod() / size.prod())
-        if share >= _LEAST_SHARE:
+        # A corner that peeps in at the edge is not worth a word, a house that fills a side of the frame is.
+        if share >= (_LEAST_SHARE if inside[slots].double().mean() > _LEAST_INSIDE else _LARGE_SHARE):
             seen.append((thing.colour == "", -share, thing))
     return [thing for _, _, thing in sorted(seen, key=lambda one: one[:2])]
 
