@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import av
 import pytest
+import torch
 from PIL import Image
 
 from sightline.errors import SightlineError
-from sightline.worlds.preview import write_preview
+from sightline.worlds.preview import _map_window, write_preview
 
 
 @pytest.mark.parametrize("style", ["walkthrough", "openworld"])
@@ -26,3 +27,11 @@ def test_bad_arguments_of_a_preview_are_one_sentence(tmp_path):
         write_preview("orbit", 0, tmp_path, clips=0)
     with pytest.raises(SightlineError, match="style is 'x'"):
         write_preview("x", 0, tmp_path)
+
+
+def test_the_map_of_an_open_world_is_zoomed_to_the_way_and_that_of_a_room_shows_it_all():
+    way = torch.tensor([[0.0, 1.0], [0.5, 3.0]])
+    middle, reach = _map_window(torch.tensor([-200.0, -200.0]), torch.tensor([200.0, 200.0]), way)
+    assert middle.tolist() == [0.25, 2.0] and reach == 4.0
+    assert _map_window(torch.tensor([-200.0, -200.0]), torch.tensor([200.0, 200.0]), way[:1])[1] == 2.0
+    assert _map_window(torch.tensor([-2.0, -3.0]), torch.tensor([2.0, 3.0]), way)[1] > 3.0

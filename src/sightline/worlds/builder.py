@@ -30,9 +30,11 @@ class Builder:
         self._materials = np.zeros((SHELL + SOLIDS, MATERIAL), dtype=np.float32)
         self._free = {kind: slots.start for kind, slots in KINDS.items()}
         self._things: list[Thing] = []
-        self._taken: list[tuple[float, float, float]] = []  # x, z, radius of what stands on the floor
+        self._taken: list[tuple[float, float, float, bool]] = []  # discs of floor: x, z, radius, firm
+        self._furnished: list[tuple[float, float, float, float]] = []  # rectangles of floor: x, z, half sizes
         self._origin = (0.0, 0.0, 1.0, 0.0)  # x, z, cos, sin
         self._turn = 0.0
+        self._group: list[int] = []  # slots of what was built since the last place or name
 
     # -- places ------------------------------------------------------------------------------------------------------
 
@@ -40,13 +42,28 @@ class Builder:
         """Following solids are placed around (x, z), turned by `turn` radians about the vertical."""
         self._origin = (x, z, math.cos(turn), math.sin(turn))
         self._turn = turn
+        self._group = []
 
     def is_free(self, x: float, z: float, radius: float) -> bool:
-        return all(math.hypot(x - tx, z - tz) > radius + taken for tx, tz, taken in self._taken)
+        return all(math.hypot(x - tx, z - tz) > radius + taken for tx, tz, taken, _ in self._taken)
 
-    def take(self, x: float, z: float, radius: float) -> None:
-        """Mark a disc of floor as occupied, or as kept free for the camera."""
-        self._taken.append((x, z, radius))
+    def take(self, x: float, z: float, radius: float, firm: bool = True) -> None:
+        """Mark a disc of floor as occupied, or as kept free for the camera. One that is not firm is only a wish."""
+        self._taken.append((x, z, radius, firm))
+
+    def is_free_rectangle(self, x: float, z: float, half_x: float, half_z: float, ease: float = 1.0) -> bool:
+        """Whether furniture fits there. ease: share of a disc's radius that is respected where the disc is not firm."""
+        for tx, tz, radius, firm in self._taken:
+            beyond = math.hypot(max(abs(x - tx) - half_x, 0.0), max(abs(z - tz) - half_z, 0.0))
+            if beyond < (radius if firm else ease * radius):
+                return False
+        return all(
+            abs(x - fx) > half_x + other_x or abs(z - fz) > half_z + other_z
+            for fx, fz, other_x, other_z in self._furnished
+        )
+
+    def take_rectangle(self, x: float, z: float, half_x: float, half_z: float) -> None:
+        self._furnished.append((x, z, half_x, half_z))
 
     def room_for(self, kind: str, count: int = 1) -> bool:
         return self._free[kind] + count <= KINDS[kind].stop
@@ -80,6 +97,7 @@ class Builder:
             return
         slot = self._free[kind]
         self._free[kind] += 1
+        self._group.append(slot)
         ox, oz, cos, sin = self._origin
         angle = self._turn + turn
         self._solids[slot] = (
@@ -94,8 +112,12 @@ class Builder:
         self._materials[row] = material
 
     def name(self, name: str, colour: str, height: float = 0.5, moving: bool = False) -> None:
-        """A word for what stands at the current place."""
-        self._things.append(Thing(name, colour, (self._origin[0], -height, self._origin[1]), moving))
+        """A word for what was built at the current place. What found no free slot is not there and gets none."""
+        if not self._group:
+            return
+        centre = (self._origin[0], -height, self._origin[1])
+        self._things.append(Thing(name, colour, centre, moving, tuple(self._group)))
+        self._group = []
 
     def finish(self, room: tuple[float, ...], light: list[float], place: str, floor: str,
                standpoint: tuple[float, float], focus: tuple[float, float, float], focus_radius: float) -> Scene:  # fmt: skip

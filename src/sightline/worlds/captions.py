@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import random
 
+import torch
 from torch import Tensor
 
-from sightline.worlds.scene import Notes, Thing
+from sightline.cameras import lens
+from sightline.worlds.scene import Scene, Thing
 
 _MOST_THINGS = 3
 _REACH = 16.0  # metres; what is further is not worth a word
+_LEAST_SHARE = 0.003  # of the frame; a smaller speck is not worth one either
+_LEAST_INSIDE, _LARGE_SHARE = 0.2, 0.05  # with less of a thing in the frame it has to fill more of it
+# Corners, edges, faces and middle of a solid's box: enough to know where in the frame it is.
+_LATTICE = torch.cartesian_prod(*[torch.tensor([-1.0, 0.0, 1.0], dtype=torch.float64)] * 3)  # [27, 3]
 _TEMPLATES = (
     "{place} with {things} and {floor}",
     "{place} with {floor}, {things}",
@@ -18,14 +24,16 @@ _TEMPLATES = (
 )
 
 
-def caption(notes: Notes, first_pose: Tensor, half_width: float) -> str:
-    """One sentence. first_pose: [4, 4] camera to world. half_width: tangent of half the horizontal field of view."""
+def caption(
+    scene: Scene, first_pose: Tensor, intrinsics: Tensor, xi: float, width: int, height: int, second: float = 0.0
+) -> str:
+    """One sentence about one scene. first_pose: [4, 4] camera to world. intrinsics: [3, 3], second: of the first frame."""
+    notes = scene.notes[0]
     pick = random.Random(f"caption {notes.style} {notes.seed}")
-    seen = _in_front(notes.things, first_pose.tolist(), half_width)
     names: list[str] = []
-    for thing in seen:
+    for thing in _in_front(scene, first_pose, intrinsics, xi, width, height, second):
         words = " ".join(part for part in ("moving" if thing.moving else "", _adjective(thing), thing.name) if part)
-        if all(thing.name not in name for name in names):
+        if _with_article(words) not in names:
             names.append(_with_article(words))
     names = names[:_MOST_THINGS]
     place, floor = _with_article(notes.place), _with_article(notes.floor)
@@ -38,14 +46,33 @@ def caption(notes: Notes, first_pose: Tensor, half_width: float) -> str:
     return template.format(place=place, things=listed, floor=floor)
 
 
-def _in_front(things: tuple[Thing, ...], pose: list[list[float]], half_width: float) -> list[Thing]:
-    """Things in the field of view, nearest first; a door or window only after what has a colour."""
+def _in_front(
+    scene: Scene, pose: Tensor, intrinsics: Tensor, xi: float, width: int, height: int, second: float
+) -> list[Thing]:
+    """Things in the first frame, those that fill most of it first; a door or window only after what has a colour."""
+    solids = scene.solids_at(torch.tensor([[second]], device=scene.device))[0, 0].cpu().double()  # [N, 8]
+    pose, intrinsics = pose.cpu().double(), intrinsics.cpu().double()
+    cos, sin = solids[:, None, 6], solids[:, None, 7]
+    local = _LATTICE * solids[:, None, 3:6]  # [N, 27, 3]
+    turned = torch.stack(
+        [cos * local[..., 0] + sin * local[..., 2], local[..., 1], cos * local[..., 2] - sin * local[..., 0]], -1
+    )
+    points = (solids[:, None, :3] + turned - pose[:3, 3]) @ pose[:3, :3]  # in camera axes
+    # Some things are far below the world or behind the camera: only points well ahead have a pixel.
+    ahead = (points[..., 2] > 0.05) & (points.norm(dim=-1) < _REACH)
+    pixels = lens.project(intrinsics, torch.where(ahead[..., None], points, torch.tensor([0.0, 0.0, 1.0])), xi)
+    size = torch.tensor([width, height], dtype=torch.float64)
+    inside = ahead & ((pixels >= 0) & (pixels <= size)).all(-1)  # [N, 27]
     seen = []
-    for thing in things:
-        offset = [thing.centre[i] - pose[i][3] for i in range(3)]
-        right, _, ahead = (sum(pose[row][axis] * offset[row] for row in range(3)) for axis in range(3))
-        if 0.3 < ahead < _REACH and abs(right) < half_width * ahead:
-            seen.append((thing.colour == "", ahead, thing))
+    for thing in scene.notes[0].things:
+        slots = list(thing.slots)
+        if not inside[slots].any():
+            continue
+        shown = pixels[slots][ahead[slots]].clamp_min(0).minimum(size)  # [P, 2]
+        share = float((shown.amax(0) - shown.amin(0)).prod() / size.prod())
+        # A corner that peeps in at the edge is not worth a word, a house that fills a side of the frame is.
+        if share >= (_LEAST_SHARE if inside[slots].double().mean() > _LEAST_INSIDE else _LARGE_SHARE):
+            seen.append((thing.colour == "", -share, thing))
     return [thing for _, _, thing in sorted(seen, key=lambda one: one[:2])]
 
 

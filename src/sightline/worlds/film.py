@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -26,22 +27,43 @@ class Film:
 
 def film(
     scene: Scene, trajectory: Trajectory, size: tuple[int, int] | None = None, *, samples: int = DEFAULT_SAMPLES,
-    compile: bool | None = None,
+    compile: bool | None = None, seconds: float | Sequence[float] | Tensor | None = None,
 ) -> Film:  # fmt: skip
     """Render a scene along a trajectory given in metres of its world (y down, the floor at y = 0).
 
     size: (width, height) of the frames, the trajectory's own unless given; the view is then scaled to cover it.
+    seconds: when each frame is taken, for what moves: T times (all alike: a frozen world), or the moment of the first
+    frame, after which time runs at the trajectory's rate. From 0 unless given.
     Frames and depth come back on the CPU, whatever the scene's device.
     """
     if len(scene) != 1:
         raise SightlineError(f"scene holds {len(scene)} scenes: expected one (see render_batch for several).")
     if size is not None:
         trajectory = trajectory.fitted(*size)
-    seconds = (torch.arange(len(trajectory)) / trajectory.fps)[None]
+    times = _times(seconds, trajectory)
     frames, depth = render_batch(
         scene, trajectory.camera_to_world[None], trajectory.intrinsics[None], torch.tensor([trajectory.xi]), trajectory.width,
-        trajectory.height, seconds=seconds, samples=samples, compile=compile,
+        trajectory.height, seconds=times[None], samples=samples, compile=compile,
     )  # fmt: skip
-    half_width = trajectory.width / float(trajectory.intrinsics[0, 0, 0]) / 2
-    words = caption(scene.notes[0], trajectory.camera_to_world[0], half_width)
+    words = caption(
+        scene, trajectory.camera_to_world[0], trajectory.intrinsics[0], trajectory.xi, trajectory.width, trajectory.height,
+        float(times[0]),
+    )  # fmt: skip
     return Film(frames[0].cpu(), depth[0].cpu(), trajectory, words)
+
+
+def _times(seconds: float | Sequence[float] | Tensor | None, trajectory: Trajectory) -> Tensor:  # -> [T]
+    running = torch.arange(len(trajectory)) / trajectory.fps
+    if seconds is None:
+        return running
+    try:
+        given = torch.as_tensor(seconds, dtype=torch.float32).cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise SightlineError(f"seconds is {seconds!r}: expected a number or a time for each frame.") from error
+    if given.shape not in ((), (len(trajectory),)):
+        raise SightlineError(
+            f"seconds has shape {list(given.shape)}: expected one number or {len(trajectory)}, one for each frame."
+        )
+    if not bool(given.isfinite().all()):
+        raise SightlineError("seconds is not finite: expected numbers.")
+    return given + running if given.ndim == 0 else given

@@ -10,6 +10,8 @@ from sightline.worlds.shading import FLOOR_TEXELS
 
 _OUTDOOR_REACH = 24.0  # metres around the origin that the map covers outdoors; beyond it the edge repeats
 
+_HANGING = 0.3  # metres; what reaches this close to the ceiling and not down to the floor hangs from it
+
 
 def floor_extent(scene: Scene) -> Tensor:  # -> [B, 4]
     """x and z of the first texel's edge, 1 / size in x and z."""
@@ -31,7 +33,9 @@ def floor_light(scene: Scene) -> Tensor:  # -> [B, 2, texels * texels]
     texel = torch.maximum(1 / extent[:, 2], 1 / extent[:, 3])[:, None, None] / FLOOR_TEXELS
     cx, cy, cz, hx, hy, hz, cos, sin = scene.solids[..., :8, None].unbind(2)  # [B, N, 1]
     casts = (scene.solids[..., 13, None] > 0) & (scene.solids[..., 11, None] == 0) & (hy > 0)
-    floor = scene.room[:, 4, None, None]
+    floor, ceiling = scene.room[:, 4, None, None], scene.room[:, 1, None, None]
+    # A lamp under the ceiling is itself a light: its shadow would be a smudge that nothing on the floor explains.
+    casts = casts & ~((cy - hy - ceiling < _HANGING) & (floor - cy - hy > 1.0))
     off_x, off_z = x[:, None] - cx, z[:, None] - cz  # [B, N, M]
     local_x, local_z = cos * off_x - sin * off_z, sin * off_x + cos * off_z
     outside = ((local_x.abs() - hx).clamp_min(0).square() + (local_z.abs() - hz).clamp_min(0).square()).sqrt()

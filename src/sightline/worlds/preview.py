@@ -10,6 +10,7 @@ import torch
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
+from sightline.cameras import lens
 from sightline.checks import whole_number
 from sightline.errors import SightlineError
 from sightline.files import written_whole
@@ -20,6 +21,7 @@ from sightline.worlds.styles import WorldBatch, sample_batch
 
 _COLUMNS = 6
 _GAP, _TEXT = 4, 18
+_ROOM, _AROUND, _LEAST_MAP = 50.0, 4.0, 4.0  # metres: a larger world is outdoors; sides of the way; side of the map
 _PAPER, _INK, _QUIET, _WAY, _CAMERA = (250, 249, 246), (34, 38, 43), (203, 200, 192), (47, 93, 140), (200, 69, 44)
 
 
@@ -65,9 +67,19 @@ def _beside_map(batch: WorldBatch, video: Tensor, clip: int) -> np.ndarray:  # -
     side = frames.shape[1]
     poses = batch.camera_to_world[clip]  # [T, 4, 4]
     solids = batch.scenes[clip].solids_at(batch.seconds[clip : clip + 1])[0]  # [T, N, 8]
-    half_angle = math.atan(batch.width / 2 / float(batch.intrinsics[clip, 0, 0, 0]))
+    edge = torch.tensor([batch.width, batch.height / 2], dtype=torch.float64)
+    ray = lens.pixel_rays(batch.intrinsics[clip, 0], edge, float(batch.xi[clip]))
+    half_angle = math.atan2(float(ray[0]), float(ray[2]))
     maps = [_map(batch.scenes[clip], solids[frame], poses, frame, side, half_angle) for frame in range(len(frames))]
     return np.concatenate([frames, np.stack(maps)], axis=2)
+
+
+def _map_window(low: Tensor, high: Tensor, way: Tensor) -> tuple[Tensor, float]:  # [2], [2], [T, 2] -> [2], metres
+    """Middle and half the side of the map: a whole room, or outdoors the way with as much around it as shows where it is."""
+    if float((high - low).max()) <= _ROOM:
+        return (low + high) / 2, float((high - low).max()) / 2 * 1.06
+    least, most = way.amin(0), way.amax(0)
+    return (least + most) / 2, max(_AROUND * float((most - least).max()), _LEAST_MAP) / 2
 
 
 def _map(
@@ -76,8 +88,7 @@ def _map(
     """The scene from above, forward (z) up, at one frame."""
     way = poses[:, [0, 2], 3]
     low, high = scene.room[0, [0, 2]].double(), scene.room[0, [3, 5]].double()
-    middle = torch.where(high - low > 50, way.mean(0), (low + high) / 2)
-    reach = float((high - low).clamp_max(24.0).max()) / 2 * 1.06
+    middle, reach = _map_window(low, high, way)
     scale = side / (2 * reach)
 
     def place(point: Tensor) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from sightline.worlds import furniture
 from sightline.worlds.builder import Builder, light
@@ -11,8 +12,10 @@ from sightline.worlds.palettes import PALETTES, Palette, linear, mixed
 from sightline.worlds.scene import CEILING, END_WALLS, FLOOR, SIDE_WALLS, Scene
 from sightline.worlds.textures import material
 
+Item = Callable[[Builder, Palette], float]
+
 _DARK, _WHITE = (0.02, 0.02, 0.02), (0.85, 0.84, 0.8)
-_PLACES = {
+_PLACES: dict[str, tuple[Item, ...]] = {  # what gives the place its name comes first
     "living room": (
         furniture.sofa,
         furniture.bookshelf,
@@ -23,11 +26,18 @@ _PLACES = {
     ),
     "bedroom": (furniture.bed, furniture.cabinet, furniture.lamp, furniture.bookshelf, furniture.plant),
     "study": (furniture.table, furniture.bookshelf, furniture.armchair, furniture.lamp, furniture.plant),
-    "dining room": (furniture.cabinet, furniture.plant, furniture.lamp, furniture.bookshelf, furniture.sofa),
+    "dining room": (
+        furniture.table,
+        furniture.cabinet,
+        furniture.plant,
+        furniture.lamp,
+        furniture.bookshelf,
+        furniture.sofa,
+    ),
     "playroom": (furniture.block, furniture.cabinet, furniture.block, furniture.sofa, furniture.block, furniture.plant),
     "gallery": (furniture.block, furniture.plant, furniture.block, furniture.armchair, furniture.block),
 }
-_CENTRES = {
+_CENTRES: dict[str, Item] = {
     "living room": furniture.round_table,
     "bedroom": furniture.armchair,
     "study": furniture.round_table,
@@ -35,6 +45,30 @@ _CENTRES = {
     "playroom": furniture.block,
     "gallery": furniture.block,
 }
+# Half the width and half the depth of the largest of each kind, in metres, and the boxes, cylinders and balls it takes.
+_FOOTPRINTS: dict[Item, tuple[float, float]] = {
+    furniture.sofa: (1.32, 0.45),
+    furniture.bed: (0.97, 1.06),
+    furniture.table: (0.87, 0.5),
+    furniture.bookshelf: (0.77, 0.2),
+    furniture.cabinet: (0.82, 0.23),
+    furniture.armchair: (0.45, 0.42),
+    furniture.lamp: (0.22, 0.22),
+    furniture.plant: (0.4, 0.4),
+    furniture.block: (0.43, 0.43),
+}
+_NEEDS: dict[Item, tuple[int, int, int]] = {
+    furniture.sofa: (4, 0, 2),
+    furniture.bed: (4, 0, 2),
+    furniture.table: (5, 0, 1),
+    furniture.bookshelf: (7, 0, 0),
+    furniture.cabinet: (2, 1, 0),
+    furniture.armchair: (4, 0, 0),
+    furniture.lamp: (0, 3, 0),
+    furniture.plant: (0, 1, 2),
+    furniture.block: (1, 1, 1),
+}
+_SPOTS = 6  # tried along each wall before the next one
 # Walls as (turn of what stands with its back to them, x and z of the wall's middle as shares of half the room).
 _WALLS = ((0.0, 0.0, -1.0), (math.pi / 2, -1.0, 0.0), (-math.pi / 2, 1.0, 0.0), (math.pi, 0.0, 1.0))
 
@@ -55,20 +89,23 @@ def build_room(build: Builder, *, centrepiece: bool) -> Scene:
         radius = _CENTRES[place](build, palette)
         if pick.random() < 0.6:
             _rug(build, palette, 1.5, 1.5)
-        build.take(0.0, 0.0, 1.55)
+        build.take(0.0, 0.0, 1.3)
+        build.take(0.0, 0.0, 1.55, firm=False)
         focus_radius = max(radius, 0.5)
     else:
         standpoint = (pick.uniform(-0.5, 0.5), -half_z + pick.uniform(1.1, 1.6))
         focus, focus_radius = (0.0, -0.8, half_z - 0.6), 0.8
-        # The way from the standpoint to the far wall stays free.
+        # The way from the standpoint to the far wall stays free, except where a small room would lose its bed to it.
         for step in range(4):
-            build.take(standpoint[0] * (1 - step / 4), standpoint[1] + step * (half_z - standpoint[1] - 1.6) / 4, 0.62)
+            build.take(
+                standpoint[0] * (1 - step / 4), standpoint[1] + step * (half_z - standpoint[1] - 1.6) / 4, 0.62, False
+            )
         if pick.random() < 0.55:
             build.at(0.0, pick.uniform(-0.3, 0.8))
             _rug(build, palette, pick.uniform(1.4, 2.0), pick.uniform(1.8, 2.8))
     build.take(*standpoint, 0.75)
     _decorate(build, palette, half_x, half_z, height)
-    _furnish(build, palette, place, half_x, half_z)
+    _furnish(build, palette, place, half_x, half_z, _CENTRES[place] if centrepiece else None)
     if pick.random() < 0.4:
         build.at(0.0, 0.3 * half_z)
         build.ball(material(_WHITE, glow=0.95), (0.24, 0.13, 0.24), base=height - 0.32)
@@ -244,27 +281,45 @@ def _decorate(build: Builder, palette: Palette, half_x: float, half_z: float, he
             build.name("picture", "", 1.5)
 
 
-def _furnish(build: Builder, palette: Palette, place: str, half_x: float, half_z: float) -> None:
-    """Furniture of the place along the walls, wherever a tried spot is still free."""
-    pick = build.random
-    choices = list(_PLACES[place])
-    pick.shuffle(choices)
-    choices = [_PLACES[place][0], *choices]  # what gives the place its name comes first
-    for attempt in range(14):
-        if not build.room_for("box", 6) or not choices:
-            return
-        turn, wall_x, wall_z = _WALLS[(attempt + 3) % 4]  # the wall that is looked at first
-        item = choices[0]
-        inset = {furniture.bed: 1.15, furniture.sofa: 0.55, furniture.armchair: 0.6, furniture.table: 0.6}.get(
-            item, 0.42
-        )
-        keep = {furniture.bed: 1.25, furniture.sofa: 1.15, furniture.bookshelf: 0.75, furniture.table: 0.85}.get(
-            item, 0.55
-        )
-        along = pick.uniform(-1.0, 1.0) * ((half_x if wall_x == 0 else half_z) - keep - 0.15)
-        x, z = (along, wall_z * (half_z - inset)) if wall_x == 0 else (wall_x * (half_x - inset), along)
-        if build.is_free(x, z, keep):
-            build.at(x, z, turn)
-            item(build, palette)
-            build.take(x, z, keep)
-            choices.pop(0)
+def _furnish(
+    build: Builder, palette: Palette, place: str, half_x: float, half_z: float, centrepiece: Item | None
+) -> None:
+    """Furniture of the place along the walls: what finds no free spot is left out, and the next has its turn."""
+    first, *others = _PLACES[place]
+    build.random.shuffle(others)
+    # A table in the middle is the dining room's table; blocks come in numbers.
+    items = others if first is centrepiece and first is not furniture.block else [first, *others]
+    for number, item in enumerate(items):
+        needs = zip(("box", "cylinder", "ball"), _NEEDS[item], strict=True)
+        if not all(build.room_for(kind, count) for kind, count in needs):
+            continue
+        # Only what names the place, and enough for the room not to be bare, may narrow the camera's way.
+        eases = (1.0, 0.8, 0.6, 0.0) if item is first else (1.0, 0.7) if number < 4 else (1.0,)
+        spot = next((one for ease in eases if (one := _spot(build, item, number, half_x, half_z, ease))), None)
+        if spot is None:
+            continue
+        x, z, turn, wide, deep = spot
+        build.at(x, z, turn)
+        item(build, palette)
+        build.take_rectangle(x, z, wide, deep)
+
+
+def _spot(
+    build: Builder, item: Item, number: int, half_x: float, half_z: float, ease: float
+) -> tuple[float, float, float, float, float] | None:
+    """x, z, turn and the half sizes in x and z of a free place for an item with its back to a wall."""
+    wide, deep = _FOOTPRINTS[item]
+    seen = (3, 1, 2)  # the far wall and the sides; the wall behind the camera comes last
+    start = number % len(seen)
+    for wall in (*seen[start:], *seen[:start], 0):
+        turn, wall_x, wall_z = _WALLS[wall]
+        length = half_x if wall_x == 0 else half_z
+        for _ in range(_SPOTS):
+            along = build.random.uniform(-1.0, 1.0) * (length - wide - 0.1)
+            if wall_x == 0:
+                x, z, size_x, size_z = along, wall_z * (half_z - deep - 0.03), wide, deep
+            else:
+                x, z, size_x, size_z = wall_x * (half_x - deep - 0.03), along, deep, wide
+            if build.is_free_rectangle(x, z, size_x, size_z, ease):
+                return x, z, turn, size_x, size_z
+    return None

@@ -36,6 +36,7 @@ class Thing:
     colour: str
     centre: tuple[float, float, float]
     moving: bool = False
+    slots: tuple[int, ...] = ()  # the solids that it is made of
 
 
 @dataclass(frozen=True)

@@ -61,9 +61,11 @@ class WorldBatch:
 
     @cached_property
     def captions(self) -> tuple[str, ...]:
-        edge = (self.width / self.intrinsics[:, 0, 0, 0] / 2).tolist()
-        poses = self.camera_to_world[:, 0]
-        return tuple(caption(note, pose, one) for note, pose, one in zip(self.scenes.notes, poses, edge, strict=True))
+        lenses, poses, scenes = self.intrinsics[:, 0], self.camera_to_world[:, 0], self.scenes.to("cpu")
+        return tuple(
+            caption(scenes[clip], poses[clip], lenses[clip], float(self.xi[clip]), self.width, self.height)
+            for clip in range(len(self))
+        )
 
     @property
     def seconds(self) -> Tensor:  # [B, T]
