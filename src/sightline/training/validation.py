@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings.scope import ScopeLayer
 from sightline.generation.generate import pipeline_for_mode
-from sightline.video import as_frames, save_video
 from sightline.training.feeds import Feed
 from sightline.training.objective import Batch, Draw, draw, flow_matching_loss, sigma_of
 from sightline.training.recipe import Recipe
+from sightline.video import as_frames, save_video
 
 if TYPE_CHECKING:
     from sightline.training.report import Report
