@@ -8,9 +8,10 @@ import pytest
 
 from sightline.cli import main
 from sightline.errors import SightlineError
+from sightline.training import recipe as recipe_module
 from sightline.training.recipe import Recipe, find_recipe
 
-RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.yaml"))
+RECIPES = sorted((Path(recipe_module.__file__).parents[1] / "recipes").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

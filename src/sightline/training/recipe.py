@@ -190,10 +190,9 @@ def find_recipe(name: str | Path) -> Path:
     path = Path(name)
     if path.is_file():
         return path
-    here = Path(__file__).resolve()
-    for folder in (here.parents[1] / "recipes", here.parents[3] / "recipes"):  # installed, or in a checkout
-        if (shipped := folder / f"{path}.yaml").is_file():
-            return shipped
+    shipped = Path(__file__).parents[1] / "recipes" / f"{path}.yaml"
+    if shipped.is_file():
+        return shipped
     raise SightlineError(f"{path} is neither a file nor a shipped recipe: expected a YAML file or a name like debug.")
 
 
