@@ -7,7 +7,6 @@ A checkpoint is written under another name and renamed, so one that exists is co
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ class State:
     """What a run needs to go on, beside the tensors."""
 
     step: int  # steps done
-    base: str  # fingerprint of the model it started from
+    base: str  # digest of the model it started from (data.encode.weights_digest)
 
 
 def save_checkpoint(
@@ -141,15 +140,6 @@ def read_state(path: Path) -> State:
         raise SightlineError(
             f"{path / 'state.json'} cannot be read ({reason(error)}): expected a checkpoint."
         ) from None
-
-
-def fingerprint(model: nn.Module) -> str:
-    """A hash of every parameter's name, shape and first values: tells base models apart without reading all of them."""
-    digest = hashlib.sha256()
-    for name, parameter in sorted(model.state_dict().items()):
-        head = parameter.detach().flatten()[:16].float().cpu().numpy().tobytes()
-        digest.update(f"{name}{tuple(parameter.shape)}".encode() + head)
-    return digest.hexdigest()
 
 
 def whole(tensor: Tensor) -> Tensor:

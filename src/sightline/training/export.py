@@ -10,6 +10,7 @@ import torch
 
 from sightline.backbones.adapter import save_camera
 from sightline.backbones.wan import CAMERA_KEY
+from sightline.data.encode import weights_digest
 from sightline.errors import SightlineError
 from sightline.training import checkpoint
 from sightline.training.recipe import Recipe
@@ -27,7 +28,7 @@ def export(run: Path, output: Path, which: str = "latest", averaged: bool | None
     if found is None:
         raise SightlineError(f"{run} has no checkpoint yet: expected a run that has written one.")
     pipe = load_base(recipe.model)
-    base = checkpoint.fingerprint(getattr(pipe, recipe.model.component))
+    base = weights_digest(getattr(pipe, recipe.model.component))
     model: Any = build_model(pipe, recipe.model)
     trainable = choose_trainable(model, recipe.model)
     has_average = (found / "average.safetensors").is_file()

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
+from sightline.data.encode import weights_digest
 from sightline.errors import SightlineError
 from sightline.files import write_whole
 from sightline.training import checkpoint, memory, validation
@@ -38,7 +38,7 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
     torch.manual_seed(recipe.seed)  # the encoding's start, the same in every process
 
     pipe = load_base(recipe.model)
-    base = checkpoint.fingerprint(getattr(pipe, recipe.model.component))
+    base = weights_digest(getattr(pipe, recipe.model.component))
     bare = build_model(pipe, recipe.model)
     trainable = choose_trainable(bare, recipe.model)
     if not trainable:
@@ -177,7 +177,3 @@ class averaged:
 
 def autocast(recipe: Recipe, device: torch.device) -> AbstractContextManager[Any]:
     return torch.autocast(device.type, torch.bfloat16) if recipe.precision == "bf16" else nullcontext()
-
-
-def unwrapped(model: nn.Module) -> nn.Module:
-    return model.module if isinstance(model, DistributedDataParallel) else model
