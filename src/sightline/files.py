@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,24 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             raise
         sentence = f"{path}: cannot be written ({reason(error)}), expected a writable place."
         raise SightlineError(" ".join(sentence.split())) from None
+
+
+@contextmanager
+def written_whole_folder(path: str | Path) -> Iterator[Path]:
+    """An empty temporary folder beside `path`; it takes the place of `path`, old content and all, when the block ends
+    well, and is removed when it does not."""
+    path = Path(path)
+    temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}")
+    try:
+        temporary.mkdir(parents=True)
+        try:
+            yield temporary
+            shutil.rmtree(path, ignore_errors=True)
+            os.replace(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+    except OSError as error:
+        raise SightlineError(f"{path}: cannot be written ({reason(error)}), expected a writable place.") from None
 
 
 def _give_usual_mode(path: Path) -> None:
