@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ from sightline.errors import SightlineError
 from sightline.files import write_whole, written_whole_folder
 from sightline.lab import whole_sequence
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE, lab_vae
-from sightline.worlds import STYLES
-from sightline.worlds.many import sample_batches
+from sightline.worlds import STYLES, WorldBatch, sample_batch
+from sightline.worlds.many import BATCH, film_together, made
 
 KERNEL_RATE, OTHER_RATE = 0.02, 2e-3
 LATENT_NOISE = 0.05  # what a diffusion model leaves in a latent must not show
@@ -49,7 +50,9 @@ def train_vae(
     """Train for a time, write the VAE in diffusers' layout with its latents' statistics, and return what was measured."""
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if not hasattr(torch.optim, "Muon"):
-        raise SightlineError(f"torch is {torch.__version__}, which has no Muon: expected 2.9 or newer to train the VAE.")
+        raise SightlineError(
+            f"torch is {torch.__version__}, which has no Muon: expected 2.9 or newer to train the VAE."
+        )
     torch.manual_seed(seed)
     console = Console(stderr=True, highlight=False)
     per_style = max(clips // len(STYLES), 1)
@@ -59,9 +62,9 @@ def train_vae(
     filmed = time.perf_counter() - began
 
     vae = whole_sequence.prepare(lab_vae(seed)).to(device).train()
-    if device.type == "cuda":
-        vae.to(memory_format=torch.channels_last_3d)
-        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    for parameter in vae.parameters():
+        if parameter.ndim == 5:  # the layout that tensor cores read
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last_3d)
     optimisers, peers = make_optimisers(vae)
     measure = torch.compile(reconstruction_loss) if device.type == "cuda" else reconstruction_loss
     curve, step, generator = [], 0, torch.Generator(device).manual_seed(seed)
@@ -85,24 +88,29 @@ def train_vae(
     vae.eval()
     set_statistics(vae, pool)
     del pool
-    measured = measure_vae(vae.to(torch.bfloat16), held_out, frames, size, device)
+    measured = measure_vae(vae.to(torch.bfloat16), held_out, frames, size, device)  # as it ships
     measured |= {"steps": step, "batch": batch, "clips": per_style * len(STYLES), "seconds": seconds, "curve": curve}
     measured |= {"filming_seconds": round(filmed, 1), "device": device_name(device)}
     with written_whole_folder(output) as folder:
-        vae.to(memory_format=torch.contiguous_format).save_pretrained(folder)
+        for parameter in vae.parameters():
+            parameter.data = parameter.data.contiguous()
+        vae.save_pretrained(folder)
         write_whole(folder / "measured.json", json.dumps(measured, indent=1))
     console.print(f"held out: {measured['psnr']:.2f} dB over {measured['held_out_clips']} clips; wrote {output}")
     return measured
 
 
-def film_pool(seeds: range, frames: int, size: int, device: torch.device) -> Tensor:  # -> [N, T, H, W, 3] uint8
-    """These seeds in all four styles, on the device."""
-    filmed = [
-        batch.render_frames(device).to(device)
-        for style in STYLES
-        for batch in sample_batches(style, seeds, frames, size, size)
-    ]
-    return torch.cat(filmed)
+def film_pool(seeds: range, frames: int, size: int, device: torch.device) -> Tensor:  # -> [4 N, T, H, W, 3] uint8
+    """These seeds in all four styles, one after another, on the device."""
+    each = BATCH // len(STYLES)
+    groups = [seeds[start : start + each] for start in range(0, len(seeds), each)]
+    parts = [film_together(batches, device) for batches in made(partial(sample_styles, frames, size), groups)]
+    # [styles, N, T, H, W, 3]: each part holds its seeds style by style
+    return torch.cat([part.unflatten(0, (len(STYLES), -1)) for part in parts], dim=1).flatten(0, 1)
+
+
+def sample_styles(frames: int, size: int, seeds: range) -> list[WorldBatch]:
+    return [sample_batch(style, seeds, frames, size, size) for style in STYLES]
 
 
 def take(pool: Tensor, batch: int, generator: torch.Generator) -> Tensor:  # -> [B, 3, T, H, W] in -1..1

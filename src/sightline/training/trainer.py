@@ -45,14 +45,18 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
         raise SightlineError(f"model.train is {recipe.model.train!r}: this model has no such parameters to train.")
     config: Any = bare.config
     feed = make_feed(
-        recipe.data, pipe, recipe.seed, patch=tuple(config.patch_size), with_camera=hasattr(bare, "camera_layers")
+        recipe.data,
+        pipe,
+        recipe.seed,
+        patch=tuple(config.patch_size),
+        with_camera=hasattr(bare, "camera_layers"),
+        device=device,
+        quiet=not accelerator.is_main_process,
     )
 
     with Report(run, recipe, accelerator) as report:
         report.say_trainable(summary(bare))
-        tokens = math.prod(
-            size // patch for size, patch in zip(feed.held_out[0].latents.shape[1:], config.patch_size, strict=True)
-        )
+        tokens = math.prod(feed.held_out.read([0]).camera.grid)
         report.say(memory.require_fit(memory.estimate(bare, recipe, tokens, processes), recipe, device))
         model = share(bare, recipe.parallel, processes, device)
         trainable = {name: p for name, p in bare.named_parameters() if p.requires_grad}  # sharding replaces parameters
