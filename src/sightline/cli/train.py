@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
@@ -64,7 +64,22 @@ class Export:
     last_weights: bool = False
     """The last weights, even where the run kept a moving average."""
 
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of the weights in a folder; the camera's own stay float32."""
+    shard_size: str = "5GB"
+    """Largest file of a folder."""
+
     def run(self) -> None:
+        import torch
+
         from sightline.training.export import export
 
-        print(f"wrote {export(self.run_folder, self.output, self.checkpoint, False if self.last_weights else None)}")
+        written = export(
+            self.run_folder,
+            self.output,
+            self.checkpoint,
+            False if self.last_weights else None,
+            dtype=torch.bfloat16 if self.precision == "bf16" else torch.float32,
+            shard_size=self.shard_size,
+        )
+        print(f"wrote {written}")

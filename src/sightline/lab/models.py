@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
 
 import torch
 from diffusers import AutoencoderKLWan, UniPCMultistepScheduler, WanTransformer3DModel
 from torch import nn
-from transformers import UMT5Config, UMT5EncoderModel
+from transformers import AutoTokenizer, UMT5Config, UMT5EncoderModel
+
+from sightline.backbones.stock import WanImageToVideoPipeline
+from sightline.errors import SightlineError
+from sightline.files import written_whole_folder
 
 FRAMES, SIZE = 33, 128
 LATENT_CHANNELS, LATENT_STRIDE = 16, 8
 TEXT_DIM, TEXT_TOKENS = 128, 64
+FLOW_SHIFT = 3.0
 HELD_OUT_SEED = 900_000  # scenes from this seed on are never trained on
 
 
@@ -78,7 +83,25 @@ def lab_text_encoder(vocabulary: int, seed: int = 0) -> UMT5EncoderModel:
         return UMT5EncoderModel(lab_text_config(vocabulary))
 
 
-def lab_scheduler(**options: Any) -> UniPCMultistepScheduler:
-    return UniPCMultistepScheduler(
-        prediction_type="flow_prediction", use_flow_sigmas=True, num_train_timesteps=1000, flow_shift=5.0, **options
+def assemble(output: Path, vae: Path, text: Path, transformer: Path | None = None, seed: int = 0) -> Path:
+    """A whole image-to-video pipeline from its parts, as a folder in diffusers' layout; bfloat16."""
+    for name, part in (("vae", vae), ("text", text), ("transformer", transformer)):
+        if part is not None and not part.is_dir():
+            raise SightlineError(f"{name} is {part}: found no folder there, expected a part of the lab model.")
+    dtype = torch.bfloat16
+    pipe = WanImageToVideoPipeline(
+        tokenizer=AutoTokenizer.from_pretrained(text / "tokenizer"),
+        text_encoder=UMT5EncoderModel.from_pretrained(text / "text_encoder", dtype=dtype),
+        vae=AutoencoderKLWan.from_pretrained(vae, dtype=dtype),
+        transformer=(
+            lab_transformer(seed) if transformer is None else WanTransformer3DModel.from_pretrained(transformer)
+        ),
+        scheduler=UniPCMultistepScheduler(
+            prediction_type="flow_prediction", use_flow_sigmas=True, num_train_timesteps=1000, flow_shift=FLOW_SHIFT
+        ),
+        expand_timesteps=True,
     )
+    pipe.transformer.to(dtype)
+    with written_whole_folder(output) as folder:
+        pipe.save_pretrained(folder)
+    return output

@@ -135,7 +135,7 @@ def reconstruction_loss(vae: AutoencoderKLWan, video: Tensor) -> tuple[Tensor, T
     return 0.5 * difference.abs().mean() + 2.0 * squared + 1e-4 * latents.float().square().mean(), squared
 
 
-def make_optimisers(vae: nn.Module) -> tuple[list[torch.optim.Optimizer], list[tuple[Tensor, Tensor]]]:
+def make_optimisers(vae: nn.Module) -> tuple[list[torch.optim.Optimizer], list[tuple[nn.Parameter, nn.Parameter]]]:
     """Muon for kernels and Adam for the rest. Muon takes matrices: each kernel has one that mirrors it."""
     kernels = [p for p in vae.parameters() if p.ndim >= 4]
     others = [p for p in vae.parameters() if p.ndim < 4]
@@ -146,7 +146,9 @@ def make_optimisers(vae: nn.Module) -> tuple[list[torch.optim.Optimizer], list[t
 
 
 @torch.no_grad()
-def apply(optimisers: list[torch.optim.Optimizer], peers: list[tuple[Tensor, Tensor]], share: float) -> None:
+def apply(
+    optimisers: list[torch.optim.Optimizer], peers: list[tuple[nn.Parameter, nn.Parameter]], share: float
+) -> None:
     """One step at this share of the full rates."""
     for kernel, matrix in peers:
         assert kernel.grad is not None

@@ -40,7 +40,7 @@ def decode(vae: AutoencoderKLWan, latents: Tensor) -> Tensor:  # [B, z, n + 1, h
 def _resample(self: Any, x: Tensor, feat_cache: Any = None, feat_idx: Any = (0,)) -> Tensor:
     if feat_cache is not None:
         return WanResample.forward(self, x, feat_cache, feat_idx)
-    if self.mode == "upsample3d":
+    if self.mode == "upsample3d" and x.shape[2] > 1:
         # Frame 0 stays one frame; each later one becomes two, from convolutions that do not see frame 0.
         later = self.time_conv(x[:, :, 1:])  # [B, 2C, t - 1, h, w]
         first_half, second_half = later.chunk(2, dim=1)

@@ -41,7 +41,7 @@ class OneByOne:
     """Clips that are read or made one at a time; kept after their first use where `keep` says so."""
 
     def __init__(
-        self, clips: Sequence[Any], indices: Sequence[int], read: Callable[[Any], CachedClip], patch: Sequence[int],
+        self, clips: Any, indices: Sequence[int], read: Callable[[Any], CachedClip], patch: Sequence[int],
         text_tokens: int, keep: bool,
     ) -> None:  # fmt: skip
         self.clips, self.indices, self.make, self.patch, self.text_tokens = clips, indices, read, patch, text_tokens

@@ -108,8 +108,7 @@ def make_feed(
         clips = [_clips_of(data, part) for part in ("train", "held-out")]
         groups = _grouped([clips[0].sources[window.source].name for window in clips[0].windows])
         if all(_made_to_measure(source, clips[0].cut) for source in clips[0].sources):
-            film = partial(_filmed, data=data, encoder=encoder, patch=patch)
-            train, held_out = film(clips[0], keep=data.keep_in_memory, quiet=quiet), film(clips[1], keep=False)
+            train, held_out = (_filmed(part, data, encoder, patch, quiet) for part in clips)
         else:
             encode = partial(encode_clip, encoder)
             train, held_out = (
@@ -142,15 +141,13 @@ def _made_to_measure(source: Any, cut: Cut) -> bool:
     )
 
 
-def _filmed(
-    clips: Clips, *, data: Data, encoder: ClipEncoder, patch: Sequence[int], keep: bool, quiet: bool = True
-) -> Filmed:
+def _filmed(clips: Clips, data: Data, encoder: ClipEncoder, patch: Sequence[int], quiet: bool) -> Filmed:
     worlds = []
     for window in clips.windows:
         source: Any = clips.sources[window.source]
         worlds.append(World(source.style, int(window.shot), source.eta))
     bar = partial(track, description="filming worlds", console=Console(stderr=True), disable=quiet)
-    return Filmed(worlds, clips.cut, encoder, patch, data.text_tokens, keep and bool(worlds), bar)
+    return Filmed(worlds, clips.cut, encoder, patch, data.text_tokens, data.keep_in_memory and bool(worlds), bar)
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:

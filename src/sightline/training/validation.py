@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,19 +39,35 @@ def validate(
 ) -> dict[str, float]:
     """Every process scores the same clips, since a sharded model needs them all; the main one writes."""
     bare.eval()
+    # Clips are scored and filmed one at a time: compiling the blocks for that takes longer than it saves.
+    eager = torch.compiler.set_stance("force_eager") if recipe.model.compile else nullcontext()
     try:
-        figures = held_out_losses(model, feed, recipe, device)
-        figures |= camera_figures(bare)
-        report.log_validation(figures, step)
-        for index in range(min(recipe.validation.videos, len(feed.held_out))):
-            true, generated = generate_beside(bare, pipe, feed, recipe, index, device)
-            if report.speaks:
-                both = np.concatenate([true, generated], axis=2)
-                save_video(both, Path(recipe.output) / "samples" / f"step-{step:08d}-{index}.mp4")
-                report.video(f"true beside generated {index}", both, step)
-        return figures
+        with eager:
+            return _validate(model, bare, pipe, feed, recipe, report, step, device)
     finally:
         bare.train()
+
+
+def _validate(
+    model: nn.Module,
+    bare: nn.Module,
+    pipe: Any,
+    feed: Feed,
+    recipe: Recipe,
+    report: Report,
+    step: int,
+    device: torch.device,
+) -> dict[str, float]:
+    figures = held_out_losses(model, feed, recipe, device)
+    figures |= camera_figures(bare)
+    report.log_validation(figures, step)
+    for index in range(min(recipe.validation.videos, len(feed.held_out))):
+        true, generated = generate_beside(bare, pipe, feed, recipe, index, device)
+        if report.speaks:
+            both = np.concatenate([true, generated], axis=2)
+            save_video(both, Path(recipe.output) / "samples" / f"step-{step:08d}-{index}.mp4")
+            report.video(f"true beside generated {index}", both, step)
+    return figures
 
 
 @torch.no_grad()

@@ -18,7 +18,8 @@ from sightline.worlds.render import render_frames
 from sightline.worlds.scene import stack
 from sightline.worlds.styles import WorldBatch
 
-Given, Made = TypeVar("Given"), TypeVar("Made")
+Given = TypeVar("Given")
+Made = TypeVar("Made")
 
 BATCH = 248  # clips that are filmed at once: eight times what the renderer casts in one go
 _WORTH_PROCESSES = 8  # batches below which starting processes takes longer than they save
