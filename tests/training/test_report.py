@@ -120,3 +120,10 @@ def test_a_missing_tracker_is_one_sentence(small, tmp_path, monkeypatch, log, mo
 
 def test_no_tracker_is_no_tracker(small, tmp_path):
     assert make_tracker(small, tmp_path) is None
+
+
+def test_a_folder_that_cannot_be_made_is_one_sentence(small, tmp_path):
+    (tmp_path / "file").write_text("")
+    for taken in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(SightlineError, match="cannot be written"):
+            report_everything(small, taken)

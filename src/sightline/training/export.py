@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
 from sightline.backbones.adapter import save_camera
 from sightline.backbones.wan import CAMERA_KEY
 from sightline.data.encode import weights_digest
 from sightline.errors import SightlineError
+from sightline.files import reason
 from sightline.training import checkpoint
 from sightline.training.recipe import Recipe
 from sightline.training.setup import build_model, load_base
@@ -23,6 +25,10 @@ def export(run: Path, output: Path, which: str = "latest", averaged: bool | None
 
     averaged: the moving average rather than the last weights; None takes it where there is one.
     """
+    if not (run / "recipe.yaml").is_file():
+        raise SightlineError(f"{run} is no run: expected the folder that sightline train wrote.")
+    if output.exists() and output.suffix != ".safetensors":
+        raise SightlineError(f"{output} exists already: expected a new folder.")
     recipe = Recipe.from_yaml(run / "recipe.yaml")
     found = checkpoint.find_checkpoint(run, which)
     if found is None:
@@ -54,9 +60,13 @@ def export(run: Path, output: Path, which: str = "latest", averaged: bool | None
         save_camera(model, output, recipe.model.component)
         return output
     temporary = output.with_name(f".{output.name}.writing")
-    shutil.rmtree(temporary, ignore_errors=True)
-    model.eval().save_pretrained(temporary)
-    if output.exists():
-        raise SightlineError(f"{output} exists already: expected a new folder.")
-    temporary.rename(output)
+    try:
+        shutil.rmtree(temporary, ignore_errors=True)
+        # Made here: diffusers logs that a path is a file, and returns as if it had saved.
+        temporary.mkdir(parents=True)
+        model.eval().save_pretrained(temporary)
+        temporary.rename(output)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise SightlineError(f"{output} cannot be written ({reason(error)}): expected a new folder.") from None
     return output

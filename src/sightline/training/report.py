@@ -19,6 +19,7 @@ from torch import Tensor
 
 from sightline import __version__
 from sightline.errors import SightlineError
+from sightline.files import reason
 from sightline.training.memory import GIB
 from sightline.training.recipe import Recipe
 
@@ -35,7 +36,12 @@ class Report:
 
     def __enter__(self) -> Report:
         if self.speaks:
-            self.run.mkdir(parents=True, exist_ok=True)
+            try:
+                self.run.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise SightlineError(
+                    f"output {self.run} cannot be written ({reason(error)}): expected a new folder or an earlier run's."
+                ) from None
             self._tracker = make_tracker(self.recipe, self.run)
             self._log = (self.run / "log.jsonl").open("a")
             self._line(event="start", version=__version__, revision=git_revision(), seconds=time.time())
