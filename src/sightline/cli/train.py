@@ -16,7 +16,9 @@ from sightline.errors import SightlineError
 def main(arguments: Sequence[str]) -> None:
     """`sightline train RECIPE [--section.setting value ...]`, `sightline train export RUN OUT`."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(_HELP)
+        from sightline.training.recipe import shipped_recipes
+
+        print(_HELP.format(shipped=", ".join(shipped_recipes())))
         return
     if arguments[0] == "export":
         tyro.cli(Export, args=arguments[1:], prog="sightline train export", config=(FlagCreatePairsOff,)).run()
@@ -35,7 +37,7 @@ def main(arguments: Sequence[str]) -> None:
 _HELP = """usage: sightline train RECIPE [--resume latest|PATH] [--section.setting VALUE ...]
        sightline train export RUN OUT [--checkpoint latest|PATH]
 
-RECIPE is a YAML file or a shipped name (debug, lab-pretrain, lab-scope, paper-5b, paper-14b-high, paper-14b-low).
+RECIPE is a YAML file or a shipped name ({shipped}).
 Any setting can be overridden: sightline train debug --optimiser.steps 20 --output outputs/try.
 sightline train RECIPE --help lists the settings with the recipe's values.
 On several processes: accelerate launch --num_processes 8 -m sightline train RECIPE"""
@@ -43,6 +45,7 @@ On several processes: accelerate launch --num_processes 8 -m sightline train REC
 
 def _resume(arguments: list[str]) -> tuple[str | None, list[str]]:
     """--resume belongs to a run, not to its recipe."""
+    arguments = [part for one in arguments for part in (one.split("=", 1) if one.startswith("--resume=") else [one])]
     if "--resume" not in arguments:
         return None, arguments
     place = arguments.index("--resume")

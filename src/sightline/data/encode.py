@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,9 @@ _PIPELINES = {one.__name__: one for one in (WanPipeline, WanImageToVideoPipeline
 TEXT_TOKENS = 512  # what the Wan pipelines pad prompts to
 _PATCH = 2  # latent pixels per token, in every Wan release
 _PROBE = "A slow dolly, 3.5 m into room 27!"  # tokenizers that read this alike are taken for one
+# Held by whoever encodes or decodes: AutoencoderKLWan keeps its temporal caches on itself and fast tokenizers are not
+# for two threads either, while a feed's workers prepare clips as the trainer films its validation.
+ONE_AT_A_TIME = threading.RLock()
 _SAMPLED = 4096  # values of each weight that go into the digest of a model
 
 
@@ -79,7 +83,8 @@ class ClipEncoder:
     def latents(self, video: Tensor) -> Tensor:  # [B, 3, T, H, W] in -1..1 -> [B, C, t, h, w], on the VAE's device
         """The mode of the posterior, normalised by the VAE's own statistics, as WanImageToVideoPipeline does."""
         vae = self.pipe.vae
-        posterior = vae.encode(video.to(vae.device, vae.dtype)).latent_dist
+        with ONE_AT_A_TIME:
+            posterior = vae.encode(video.to(vae.device, vae.dtype)).latent_dist
         latents = posterior.mode().float()
         mean = torch.tensor(vae.config.latents_mean).view(1, vae.config.z_dim, 1, 1, 1).to(latents)
         inverse_std = 1.0 / torch.tensor(vae.config.latents_std).view(1, vae.config.z_dim, 1, 1, 1).to(latents)
@@ -94,9 +99,10 @@ class ClipEncoder:
     @torch.no_grad()
     def texts(self, captions: Sequence[str], tokens: int = TEXT_TOKENS) -> Tensor:  # -> [B, tokens, D]
         """The pipeline's own embeddings, on the CPU; longer captions are cut."""
-        embeddings, _ = self.pipe.encode_prompt(
-            list(captions), do_classifier_free_guidance=False, max_sequence_length=tokens
-        )
+        with ONE_AT_A_TIME:
+            embeddings, _ = self.pipe.encode_prompt(
+                list(captions), do_classifier_free_guidance=False, max_sequence_length=tokens
+            )
         result: Tensor = embeddings.float().cpu()
         return result
 

@@ -33,6 +33,10 @@ def export(
     averaged: the moving average rather than the last weights; None takes it where there is one.
     dtype: of a folder's weights; the camera's stay float32. shard_size: of a folder's files at most.
     """
+    if not (run / "recipe.yaml").is_file():
+        raise SightlineError(f"{run} is no run: expected the folder that sightline train wrote.")
+    if output.exists() and output.suffix != ".safetensors":
+        raise SightlineError(f"{output} exists already: expected a new folder.")
     recipe = Recipe.from_yaml(run / "recipe.yaml")
     found = checkpoint.find_checkpoint(run, which)
     if found is None:
@@ -60,8 +64,6 @@ def export(
             )
         save_camera(model, output, recipe.model.component)
         return output
-    if output.exists():
-        raise SightlineError(f"{output} exists already: expected a new folder.")
     if recipe.model.train == "lora":
         model.fuse_lora()
         model.unload_lora()

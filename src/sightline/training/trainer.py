@@ -12,6 +12,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
+from sightline.data.cached import CachedClips
 from sightline.data.encode import weights_digest
 from sightline.errors import SightlineError
 from sightline.files import write_whole
@@ -37,6 +38,8 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
     micro_batches = shares_of_a_step(recipe.optimiser, rank, processes)
     torch.manual_seed(recipe.seed)  # the encoding's start, the same in every process
 
+    if recipe.data.cache is not None:
+        CachedClips(recipe.data.cache)  # a cache that is not there is refused before a large model is read
     pipe = load_base(recipe.model)
     base = weights_digest(getattr(pipe, recipe.model.component))
     bare = build_model(pipe, recipe.model)
