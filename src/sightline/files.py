@@ -52,7 +52,7 @@ def write_whole(path: str | Path, content: bytes | str) -> None:
 def reason(error: BaseException) -> str:
     """What a library said, in a few words on one line, without its own full stop."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return " ".join(text.split())[:120].rstrip(".")
+    return " ".join(text.split())[:120].rstrip(". ")
 
 
 @contextmanager

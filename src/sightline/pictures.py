@@ -43,7 +43,9 @@ def side_by_side(*videos: Any) -> np.ndarray:  # [T, H, W, 3] each -> [T, H, sum
     """Films of equal length and height in one picture, left to right."""
     films = [as_frames(video) for video in videos]
     if len({film.shape[:2] for film in films}) != 1:
-        raise SightlineError(f"videos have the shapes {[film.shape for film in films]}: expected one length and height.")
+        raise SightlineError(
+            f"videos have the shapes {[film.shape for film in films]}: expected one length and height."
+        )
     return np.concatenate(films, axis=2)
 
 

@@ -173,33 +173,25 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
             raise SightlineError(
                 f"attention_kwargs has {sorted(unknown)[0]!r}: expected 'camera', 'camera_guidance', and 'scale' for LoRA."
             )
+        inputs = (hidden_states, timestep, encoder_hidden_states, encoder_hidden_states_image)
         packed = None if camera is None else self._packed(camera, hidden_states)
-        guided = packed is not None and guidance != 1.0
-        if guided:
-            # Both passes as one batch, so that offloaded weights travel once and a cache sees one call per step.
-            packed = packed.expand(len(hidden_states), -1, -1)
-            packed = torch.cat([packed, torch.zeros_like(packed)])  # [2 B, N, 23], the second half absent
-            hidden_states, timestep, encoder_hidden_states, encoder_hidden_states_image = (
-                None if given is None else torch.cat([given, given])
-                for given in (hidden_states, timestep, encoder_hidden_states, encoder_hidden_states_image)
-            )
-        self.rope.camera = packed
-        try:
-            result = super().forward(
-                hidden_states,
-                timestep,
-                encoder_hidden_states,
-                encoder_hidden_states_image,
-                return_dict=return_dict,
-                attention_kwargs=others,
-            )
-        finally:
-            self.rope.camera = None
-        if not guided:
-            return result
-        seen, blind = result[0].chunk(2)
+        if packed is None or guidance == 1.0:
+            return self._forward_with(packed, *inputs, return_dict=return_dict, attention_kwargs=others)
+        # Both passes as one batch, so that offloaded weights travel once and a cache sees one call per step.
+        packed = packed.expand(len(hidden_states), -1, -1)
+        packed = torch.cat([packed, torch.zeros_like(packed)])  # [2 B, N, 23], the second half absent
+        twice = (None if one is None else torch.cat([one, one]) for one in inputs)
+        seen, blind = self._forward_with(packed, *twice, return_dict=False, attention_kwargs=others)[0].chunk(2)
         output = torch.lerp(blind, seen, guidance)  # blind + guidance (seen - blind)
         return Transformer2DModelOutput(sample=output) if return_dict else (output,)
+
+    def _forward_with(self, packed: Tensor | None, *inputs: Any, **options: Any) -> Any:
+        """The base's forward while this camera, [B or 1, N, 23] or None, rides beside its RoPE tables."""
+        self.rope.camera = packed
+        try:
+            return super().forward(*inputs, **options)
+        finally:
+            self.rope.camera = None
 
     def _packed(self, camera: CameraTokens, hidden_states: Tensor) -> Tensor:  # -> [B or 1, N, 23]
         if not isinstance(camera, CameraTokens):

@@ -61,9 +61,7 @@ class Generate:
         if jobs is None:
             _tell(self.job, run_job(model, self.job, overwrite=self.overwrite, rank=rank))
             return
-        failed = run_jobs(
-            model, jobs, overwrite=self.overwrite, rank=rank, processes=processes, on_done=_tell
-        )
+        failed = run_jobs(model, jobs, overwrite=self.overwrite, rank=rank, processes=processes, on_done=_tell)
         if state is not None:
             from accelerate.utils import gather_object
 
@@ -100,8 +98,10 @@ def _processes() -> PartialState | None:
 def _one_progress_bar() -> None:
     """That of the film: what the libraries show while they load, and their remarks, is left out."""
     import diffusers
+    import huggingface_hub
     import transformers
 
+    huggingface_hub.logging.set_verbosity_error()
     for library in (diffusers, transformers):
         library.utils.logging.disable_progress_bar()
         library.utils.logging.set_verbosity_error()

@@ -31,7 +31,9 @@ def read_jobs(file: Path, base: Job) -> list[Job]:
         if not isinstance(row, dict) or not all(isinstance(name, str) for name in row):
             raise SightlineError(f"{where}: found no fields by name, expected some of {', '.join(sorted(names))}.")
         if unknown := sorted(set(row) - names):
-            raise SightlineError(f"{where}: found the field {unknown[0]!r}, expected some of {', '.join(sorted(names))}.")
+            raise SightlineError(
+                f"{where}: found the field {unknown[0]!r}, expected some of {', '.join(sorted(names))}."
+            )
         try:
             changes = {name: _value(name, value) for name, value in row.items() if value not in (None, "")}
             for name in set(_FILES) & set(changes):

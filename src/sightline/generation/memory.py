@@ -109,7 +109,7 @@ def _advice(found: Estimate, offload: str, free: int, tiled: bool) -> str:
     return ", ".join([*([f"--offload {leaner[-1]}"] if leaner else []), *options, "a smaller --size or fewer --frames"])
 
 
-def _on_meta(name: str, config: Mapping[str, Any]) -> nn.Module:
+def _on_meta(name: str, config: Mapping[str, Any]) -> Any:
     """The part without its weights."""
     from diffusers import AutoencoderKLWan, WanTransformer3DModel
     from transformers import UMT5Config, UMT5EncoderModel
@@ -130,7 +130,12 @@ def _on_meta(name: str, config: Mapping[str, Any]) -> nn.Module:
 
 def _largest_block(part: nn.Module) -> int:
     """Parameters of the largest layer of any list of layers, or of a large table beside them (the text's embedding)."""
-    sizes = [sum(p.numel() for p in child.parameters()) for m in part.modules() if isinstance(m, nn.ModuleList) for child in m]
+    sizes = [
+        sum(p.numel() for p in child.parameters())
+        for m in part.modules()
+        if isinstance(m, nn.ModuleList)
+        for child in m
+    ]
     tables = [m.weight.numel() for m in part.modules() if isinstance(m, nn.Embedding)]
     return max(sizes + tables, default=0)
 

@@ -78,7 +78,7 @@ class Model:
 
         assert self.device is not None
         auto = "bfloat16" if self.device.type == "cuda" else "float32"
-        return getattr(torch, auto if self.options.dtype == "auto" else self.options.dtype)  # type: ignore[no-any-return]
+        return getattr(torch, auto if self.options.dtype == "auto" else self.options.dtype)
 
     @cached_property
     def configs(self) -> Configs | None:
@@ -106,10 +106,10 @@ class Model:
             return
         assert self.device is not None
         path, tiled = plan.trajectory, self.options.tiled_decode
-        found = estimate(
-            self.configs, len(path), path.width, path.height, self.dtype, guided=guided, tiled=tiled
-        )
-        _log.info("%s", require_memory(found, self.options.offload, self.device, tiled))
+        found = estimate(self.configs, len(path), path.width, path.height, self.dtype, guided=guided, tiled=tiled)
+        line = require_memory(found, self.options.offload, self.device, tiled)
+        if found.host > 2**30:  # nobody asks about less
+            _log.info("%s", line)
 
     @cached_property
     def pipe(self) -> AnyWanPipeline:
@@ -134,7 +134,9 @@ class Model:
         except (ValueError, RuntimeError, ImportError, NotImplementedError) as error:
             if isinstance(error, SightlineError):
                 raise
-            raise SightlineError(f"the model cannot be laid out as asked ({reason(error)}): expected other options.") from None
+            raise SightlineError(
+                f"the model cannot be laid out as asked ({reason(error)}): expected other options."
+            ) from None
         self.on_load(pipe)
         return pipe
 

@@ -92,7 +92,10 @@ def _filmed(model: Model, job: Job, plan: Plan) -> np.ndarray:  # -> [T, H, W, 3
 
 
 def _write(folder: Path, model: Model, job: Job, plan: Plan, video: np.ndarray, started: float) -> dict[str, Any]:
-    path, title = plan.trajectory, str(job.trajectory or job.move or (DEFAULT_MOVE if job.world is None else "own path"))
+    path, title = (
+        plan.trajectory,
+        str(job.trajectory or job.move or (DEFAULT_MOVE if job.world is None else "own path")),
+    )
     result: dict[str, Any] = {}
     save_video(video, folder / "video.mp4", fps=path.fps)
     films, captions = [video], [f"{title}   {plan.prompt}"]

@@ -98,7 +98,9 @@ def _filmed(job: Job, path: Trajectory) -> tuple[Trajectory, np.ndarray, str]:
     seconds = torch.arange(len(path), dtype=torch.float64) / path.fps
     distance = distance_to_solids(clip.scene, path.positions[None], seconds[None])[0]  # [T]
     if float(distance.min()) < 0:
-        _log.warning("the path leaves the room or enters a solid of this world at frame %d.", int((distance < 0).int().argmax()))
+        _log.warning(
+            "the path leaves the room or enters a solid of this world at frame %d.", int((distance < 0).int().argmax())
+        )
     shot = film(clip.scene, path)
     return path, shot.frames.numpy(), shot.caption
 
