@@ -1,4 +1,4 @@
-"""The generate verb, called in process on tiny models in the hub's exact layout: what it writes, and one sentence for every fault."""
+"""The generate verb on tiny models in the hub's exact layout: what it writes, and one sentence for every fault."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_film_of_the_shipped_frame_and_the_same_bytes_again(run, capsys):
 
 
 def test_two_experts_film_a_world_beside_its_truth(run, capsys):
-    line = f"--frames 5 --size 64x64 --steps 4 --world 3 --style walkthrough --camera-cfg 2 -o out"
+    line = "--frames 5 --size 64x64 --steps 4 --world 3 --style walkthrough --camera-cfg 2 -o out"
     assert run(line, "--move", "pan:20", kind="i2v-a14b") == 0
     assert "dB from the truth" in capsys.readouterr().out
     found = settings()
@@ -198,7 +198,11 @@ def test_an_interrupt_leaves_nothing_and_the_old_film_as_it_was(run, capsys, mon
 
 def test_a_batch_goes_on_after_a_failure_and_where_it_was(run, capsys):
     Image.new("RGB", (64, 64), "teal").save("teal.png")
-    jobs = [{"move": "pan:10", "output": "pan"}, {"image": "nope.png"}, {"image": "teal.png", "seed": 3, "prompt": "teal"}]
+    jobs = [
+        {"move": "pan:10", "output": "pan"},
+        {"image": "nope.png"},
+        {"image": "teal.png", "seed": 3, "prompt": "teal"},
+    ]
     Path("jobs.json").write_text(json.dumps(jobs))
     line = f"{SMALL} --jobs jobs.json -o films"
     assert run(line) == cli.FAULT

@@ -6,8 +6,12 @@ Without options, the lab model films a frame that ships on an orbit of 30 degree
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -16,10 +20,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from tyro.conf import FlagCreatePairsOff, arg
 
-from sightline.cli._console import print_line
+from sightline.cli._console import print_line, print_table
 from sightline.errors import SightlineError
 from sightline.generation.job import Job
-from sightline.generation.model import ModelOptions
+from sightline.generation.model import Model, ModelOptions
 
 if TYPE_CHECKING:
     from accelerate import PartialState
@@ -27,9 +31,11 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str]) -> None:
     """Torch is loaded by `run`, not by the help."""
-    tyro.cli(
+    command = tyro.cli(
         Generate, prog="sightline generate", description=__doc__, args=arguments, config=(FlagCreatePairsOff,)
-    ).run()
+    )
+    with _tidy_when_ended():
+        command.run()
 
 
 @dataclass
@@ -41,15 +47,19 @@ class Generate:
     Goes on where it was stopped; also under `accelerate launch -m sightline generate --jobs FILE`."""
     overwrite: bool = False
     """Replace a folder that holds something, once the new one is ready."""
+    estimate: bool = False
+    """Print the memory that the model needs for this job, from its configuration files alone, and stop."""
 
     def run(self) -> None:
-        from sightline.generation.batch import read_jobs, run_jobs
-        from sightline.generation.model import Model
+        from sightline.generation.batch import read_jobs
         from sightline.generation.outputs import run_job
 
         self.job.check()
         jobs = None if self.jobs is None else read_jobs(self.jobs, self.job)
         _one_progress_bar()
+        if self.estimate:
+            _print_estimate(self.job, self.options)
+            return
         state = _processes()
         rank, processes = (0, 1) if state is None else (state.process_index, state.num_processes)
         if jobs is None and processes > 1 and self.options.context_parallel == "none":
@@ -60,17 +70,26 @@ class Generate:
         )
         if jobs is None:
             _tell(self.job, run_job(model, self.job, overwrite=self.overwrite, rank=rank))
-            return
+        else:
+            self._run_all(model, jobs, state)
+        if state is not None:
+            state.destroy_process_group()
+
+    def _run_all(self, model: Model, jobs: Sequence[Job], state: PartialState | None) -> None:
+        from sightline.generation.batch import run_jobs
+
+        rank, processes = (0, 1) if state is None else (state.process_index, state.num_processes)
         failed = run_jobs(model, jobs, overwrite=self.overwrite, rank=rank, processes=processes, on_done=_tell)
         if state is not None:
             from accelerate.utils import gather_object
 
-            # The first to fail would take the others down with it: all wait, and all know.
+            # The first process to fail would take the others down with it: all wait, and all know.
             failed = gather_object(failed if self.options.context_parallel == "none" or rank == 0 else [])
+        if failed and rank:
+            sys.exit(2)  # the first process says it for all
         if failed:
-            if rank == 0:
-                for folder, sentence in failed:
-                    print(f"{folder}: {sentence}", file=sys.stderr)
+            for folder, sentence in failed:
+                print(f"{folder}: {sentence}", file=sys.stderr)
             raise SightlineError(f"{len(failed)} of {len(jobs)} jobs failed: expected all to run; the others are done.")
 
 
@@ -82,10 +101,29 @@ def _tell(job: Job, settings: dict[str, Any]) -> None:
     print_line(f"wrote {job.output} ({settings['result']['seconds']:g} s{truth})")
 
 
+def _print_estimate(job: Job, options: ModelOptions) -> None:
+    from sightline.generation.memory import GIB, OFFLOADS, estimate
+    from sightline.generation.plan import make_path
+
+    model = Model(options)
+    if model.configs is None:
+        raise SightlineError("model is missing: expected --model, since the shipped one fits everywhere.")
+    path, guided = make_path(job, model.facts), job.camera_cfg != 1.0
+    whole, tiled = (
+        estimate(model.configs, len(path), path.width, path.height, model.dtype, guided=guided, tiled=one)
+        for one in (False, True)
+    )
+    rows = [
+        (offload, f"{whole.device(offload) / GIB:.1f}", f"{tiled.device(offload) / GIB:.1f}", f"{whole.host / GIB:.1f}")
+        for offload in OFFLOADS
+    ]
+    name = str(model.dtype).removeprefix("torch.")
+    title = f"GiB for {len(path)} frames of {path.width}x{path.height} in {name}, estimated"
+    print_table(title, ("--offload", "GPU", "GPU, --tiled-decode", "main memory"), rows)
+
+
 def _processes() -> PartialState | None:
     """The processes of accelerate launch or torchrun, where there are several."""
-    import os
-
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return None
     import torch
@@ -93,6 +131,19 @@ def _processes() -> PartialState | None:
 
     # Without cpu=True, processes of a machine that has no GPU do not find each other. The last one may be hours behind.
     return PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=14))
+
+
+@contextmanager
+def _tidy_when_ended() -> Iterator[None]:
+    """SIGTERM, which launchers send, ends as Ctrl-C does: nothing half-written is left."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _one_progress_bar() -> None:

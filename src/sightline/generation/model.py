@@ -93,10 +93,12 @@ class Model:
 
         if self.configs is None:
             return ModelFacts.of(self.pipe)
-        facts = ModelFacts.from_configs(self.configs)
-        if not facts.has_camera and self.options.camera is None:
+        return ModelFacts.from_configs(self.configs)
+
+    def require_camera(self) -> None:
+        """Refuse a model that would not know what to do with a path."""
+        if not self.facts.has_camera and self.options.camera is None:
             raise SightlineError(f"model {self.options.model!r} takes no camera: expected --camera WEIGHTS with it.")
-        return facts
 
     def require_memory(self, plan: Plan, guided: bool) -> None:
         """Refuse, before loading, what will not fit."""

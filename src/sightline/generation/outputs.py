@@ -35,6 +35,7 @@ def run_job(model: Model, job: Job, *, overwrite: bool = False, rank: int = 0) -
     started = time.monotonic()
     if not overwrite:
         require_empty(job.output)
+    model.require_camera()
     plan = make_plan(job.check(), model.facts)
     model.require_memory(plan, guided=job.camera_cfg != 1.0)
     if model.options.context_parallel != "none":

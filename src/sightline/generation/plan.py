@@ -39,21 +39,25 @@ def make_plan(job: Job, facts: ModelFacts) -> Plan:
     """Refuses what cannot be filmed, before any weight is loaded."""
     defaults = facts.defaults
     steps, cfg = job.steps or defaults.steps, defaults.cfg if job.cfg is None else job.cfg
-    path = _path(job, facts)
+    path = make_path(job, facts)
     if job.world is not None:
         _require_image_model(facts, "world")
         path, truth, caption = _filmed(job, path)
-        return Plan(path, Image.fromarray(truth[0]), job.prompt or caption, steps, cfg, truth)
+        return Plan(path, Image.fromarray(truth[0]), _first(job.prompt, caption), steps, cfg, truth)
     if job.text_only or (job.image is None and job.prompt is not None and not facts.takes_image):
         if not facts.takes_text_alone:
             raise SightlineError("text_only is given but this model is image-to-video only: expected an image.")
-        return Plan(path, None, job.prompt or "", steps, cfg)
+        return Plan(path, None, _first(job.prompt, ""), steps, cfg)
     if not facts.takes_image and job.image is None:
         raise SightlineError("prompt is missing: expected one, since this model is text-to-video only.")
     _require_image_model(facts, "image")
     image = load_image(job.image or FIRST_FRAME, path.width, path.height)
     # Somebody's own picture without words gets none; the shipped one has its caption.
-    return Plan(path, image, job.prompt or ("" if job.image else shipped_caption()), steps, cfg)
+    return Plan(path, image, _first(job.prompt, "" if job.image else shipped_caption()), steps, cfg)
+
+
+def _first(given: str | None, otherwise: str) -> str:
+    return otherwise if given is None else given
 
 
 def shipped_caption() -> str:
@@ -62,7 +66,7 @@ def shipped_caption() -> str:
         return str(picture.info["Description"])
 
 
-def _path(job: Job, facts: ModelFacts) -> Trajectory:
+def make_path(job: Job, facts: ModelFacts) -> Trajectory:
     """The job's own path; a world's is put into its place later."""
     frames = job.frames or facts.defaults.frames
     facts.require_frames(frames)
