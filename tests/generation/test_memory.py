@@ -92,7 +92,7 @@ def test_the_table_of_the_docs_is_what_the_command_prints(release, tmp_path, mon
     words = [line.split() for line in capsys.readouterr().out.splitlines()]
     printed = [row for row in words if row and row[0] in OFFLOADS]
     cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in DOCS.read_text().splitlines()]
-    assert [row[1:] for row in cells if row[:1] == [release]] == printed
+    assert [row[1:] for row in cells if row[:1] == [release] and row[1] in OFFLOADS] == printed
 
 
 def test_facts_of_files_and_of_a_loaded_pipeline_agree(tmp_path):
