@@ -44,9 +44,9 @@ def first_frame() -> None:
 
     # Square and 28 mm across, the lens of the moves: fitted to any picture at least as wide as high, it stays 28 mm.
     style, seed, side = "orbit", 1_000_015, 512
-    clip = sample_clip(style, seed, 1, side, side)
+    clip = sample_clip(style, seed, 33, side, side)
     lens = moves.static(frames=1, width=side, height=side)
-    shot = film(clip.scene, lens.replace(camera_to_world=clip.true.camera_to_world, unit="metre"))
+    shot = film(clip.scene, lens.replace(camera_to_world=clip.true.camera_to_world[:1], unit="metre"))
     note = PngInfo()
     note.add_text("Description", shot.caption)
     note.add_text("Source", f"sightline worlds, style {style}, seed {seed}")

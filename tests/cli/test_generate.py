@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,9 @@ from PIL import Image
 import sightline as sl
 from sightline import cli, video
 from sightline.generation import outputs
+from sightline.generation.job import Job
+from sightline.generation.model import Model
+from sightline.generation.outputs import run_job
 from sightline.generation.plan import shipped_caption
 from sightline.lab.tiny import tiny_pipeline
 from tests.conftest import wake
@@ -221,6 +225,34 @@ def test_a_batch_goes_on_after_a_failure_and_where_it_was(run, capsys):
     assert run(f"{line} --overwrite") == 0
     assert settings("films/0002")["filmed"]["seed"] == 4 and settings("films/0001")["request"]["move"] == "tilt:5"
     assert Path("films/pan/settings.json").stat().st_mtime_ns == written
+
+
+def test_a_damaged_model_is_one_sentence(models, run, capsys, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(models / "ti2v-5b", folder)
+    shard = next(folder.glob("transformer/*.safetensors"))
+    line = f"{SMALL} --model {folder} -o out"
+    config = (folder / "transformer" / "config.json").read_text()
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:100])
+    assert run(line) == cli.FAULT
+    shard.unlink()
+    assert run(line) == cli.FAULT
+    (folder / "transformer" / "config.json").write_text("{}")
+    assert run(line) == cli.FAULT
+    (folder / "transformer" / "config.json").write_text(config[:-9])
+    assert run(line) == cli.FAULT
+    sentences = capsys.readouterr().err.splitlines()
+    assert len(sentences) == 4 and all(one.startswith("sightline: ") for one in sentences), sentences
+    assert not Path("out").exists()
+
+
+def test_a_pipeline_in_hand_films_a_job(models):
+    pipe = sl.load_pipeline(models / "ti2v-5b", models / "ti2v-5b-camera")
+    pipe.set_progress_bar_config(disable=True)
+    job = Job(Path("out"), prompt="a room", move="pan:5", frames=5, size="64x64", steps=1)
+    found = run_job(Model.of(pipe), job)
+    assert found == settings() and found["filmed"]["prompt"] == "a room"
 
 
 def test_help_loads_neither_torch_nor_diffusers():

@@ -49,6 +49,15 @@ class ModelFacts:
 
     @classmethod
     def from_configs(cls, configs: Configs) -> ModelFacts:
+        try:
+            return cls._from_configs(configs)
+        except (KeyError, TypeError, IndexError) as error:
+            raise SightlineError(
+                f"the model's configuration lacks what it must say ({error!r}): expected Wan's."
+            ) from None
+
+    @classmethod
+    def _from_configs(cls, configs: Configs) -> ModelFacts:
         pipeline, transformer, vae = configs[""], configs["transformer"], configs["vae"]
         patch, spatial = transformer["patch_size"], vae.get("scale_factor_spatial") or 8
         both = bool(pipeline.get("expand_timesteps"))  # TI2V-5B

@@ -116,21 +116,25 @@ class Model:
     @cached_property
     def pipe(self) -> AnyWanPipeline:
         """Loaded, measured, and put where it computes."""
-        from torch.nn import ModuleList
+        import torch
+        from safetensors import SafetensorError
 
-        from sightline.data.encode import weights_digest
         from sightline.generation.pipelines import experts, load_pipeline
 
         assert self.device is not None
         options = self.options
         place = "cpu" if options.offload != "none" else self.device
-        pipe = load_pipeline(options.model, options.camera, dtype=self.dtype, device=place)
-        for name in ("text_encoder", "vae"):
-            self.digests[name] = weights_digest(getattr(pipe, name))
-        for name, expert in experts(pipe).items():  # before offloading, which leaves some weights nowhere to be read
-            self.digests[name] = weights_digest(expert)
-            if hasattr(expert, "camera_layers"):
-                self.digests[f"camera of {name}"] = weights_digest(ModuleList(expert.camera_layers))
+        try:
+            pipe = load_pipeline(options.model, options.camera, dtype=self.dtype, device=place)
+        except torch.OutOfMemoryError:
+            raise SightlineError(
+                "the model does not fit into the GPU's memory: expected --offload model or group."
+            ) from None
+        except (SafetensorError, RuntimeError, KeyError, TypeError) as error:  # files cut short, or of something else
+            raise SightlineError(
+                f"model {options.model!r} cannot be loaded ({reason(error)}): expected the files of a Wan pipeline."
+            ) from None
+        self._measure(pipe)  # before offloading, which leaves some weights nowhere to be read
         try:
             self._place(pipe, list(experts(pipe).values()))
         except (ValueError, RuntimeError, ImportError, NotImplementedError) as error:
@@ -141,6 +145,26 @@ class Model:
             ) from None
         self.on_load(pipe)
         return pipe
+
+    @classmethod
+    def of(cls, pipe: AnyWanPipeline) -> Model:
+        """A pipeline that somebody else has loaded and put into its place."""
+        model = cls(ModelOptions(), device=pipe.device)
+        model.__dict__["pipe"] = pipe
+        model._measure(pipe)
+        return model
+
+    def _measure(self, pipe: AnyWanPipeline) -> None:
+        """Note the digests of all weights, the camera's apart."""
+        from torch.nn import ModuleList
+
+        from sightline.data.encode import weights_digest
+        from sightline.generation.pipelines import experts
+
+        for name, part in {"text_encoder": pipe.text_encoder, "vae": pipe.vae, **experts(pipe)}.items():
+            self.digests[name] = weights_digest(part)
+            if hasattr(part, "camera_layers"):
+                self.digests[f"camera of {name}"] = weights_digest(ModuleList(part.camera_layers))
 
     def _place(self, pipe: AnyWanPipeline, models: list[Any]) -> None:
         options, device = self.options, self.device

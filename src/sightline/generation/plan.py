@@ -95,7 +95,7 @@ def _from_file(file: Path, frames: int, temporal: int) -> Trajectory:
 def _filmed(job: Job, path: Trajectory) -> tuple[Trajectory, np.ndarray, str]:
     """The path from where the world's first camera stands, in metres, and what is truly seen along it."""
     assert job.world is not None
-    clip = sample_clip(job.style or DEFAULT_STYLE, job.world, 1, path.width, path.height)
+    clip = sample_clip(job.style or DEFAULT_STYLE, job.world, len(path), path.width, path.height)
     if job.move is not None or job.trajectory is not None:
         poses = clip.true.camera_to_world[0] @ path.anchored().camera_to_world
         path = path.replace(camera_to_world=poses, unit="metre", near_depth=None)
