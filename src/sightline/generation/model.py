@@ -32,7 +32,7 @@ class ModelOptions:
     """Hub id or folder of a Wan pipeline; without it, the lab model that ships."""
     camera: Annotated[Path | None, arg(metavar="WEIGHTS", help_behavior_hint="")] = None
     """Camera weights: a file, or a folder with one for each expert; without it, those inside the model."""
-    dtype: Literal["auto", "bfloat16", "float16", "float32"] = "auto"
+    dtype: Literal["auto", "bfloat16", "float32"] = "auto"
     """Of transformers and text encoder; auto is bfloat16 on a GPU and float32 elsewhere. The VAE is float32."""
     offload: Literal["none", "model", "group", "sequential"] = "none"
     """Where weights wait: all on the GPU, or in main memory, coming by whole models, by layers, or one by one."""
