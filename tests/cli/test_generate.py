@@ -179,7 +179,7 @@ def test_a_full_disk_is_one_sentence_before_and_after_the_work(run, capsys, monk
     with monkeypatch.context() as patched:
         patched.setattr(outputs.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
         assert run(f"{SMALL} -o new/out") == cli.FAULT
-    assert "new/out lies on a disk with 0 MiB free" in capsys.readouterr().err
+    assert "new/out lies on a disk with 0.0 MiB free" in capsys.readouterr().err
     monkeypatch.setattr(video, "_write_h264", full)
     assert run(f"{SMALL} -o new/out") == cli.FAULT
     assert "new/out/video.mp4: cannot be written (No space left on device)" in capsys.readouterr().err

@@ -64,7 +64,7 @@ class Generate:
         rank, processes = (0, 1) if state is None else (state.process_index, state.num_processes)
         if jobs is None and processes > 1 and self.options.context_parallel == "none":
             raise SightlineError(f"one job is given to {processes} processes: expected --jobs or --context-parallel.")
-        model = Model(self.options, None if state is None else state.device, processes)
+        model = Model(self.options) if state is None else Model(self.options, state.device, processes)
         model.on_load = lambda pipe: pipe.set_progress_bar_config(
             desc="filming", leave=False, disable=rank > 0 or not sys.stderr.isatty()
         )

@@ -48,20 +48,23 @@ class ModelOptions:
     """Go on where the estimate says that memory will not do."""
 
 
+def _usual_device() -> torch.device:
+    import torch
+
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
 @dataclass(eq=False)
 class Model:
-    """One model for all jobs of a run. device: None is the GPU where there is one."""
+    """One model for all jobs of a run. device: the GPU where there is one."""
 
     options: ModelOptions
-    device: torch.device | None = None
+    device: torch.device = field(default_factory=_usual_device)
     processes: int = 1
     on_load: Callable[[AnyWanPipeline], None] = lambda pipe: None
     digests: dict[str, str] = field(default_factory=dict)  # of each part's weights, once it is loaded
 
     def __post_init__(self) -> None:
-        import torch
-
-        self.device = self.device or torch.device("cuda" if torch.cuda.is_available() else "cpu")
         if self.options.offload != "none" and self.device.type == "cpu":
             raise SightlineError(f"offload is {self.options.offload!r} but there is no GPU: expected none.")
         if self.options.context_parallel != "none" and self.processes == 1:
@@ -76,7 +79,6 @@ class Model:
     def dtype(self) -> torch.dtype:
         import torch
 
-        assert self.device is not None
         auto = "bfloat16" if self.device.type == "cuda" else "float32"
         return getattr(torch, auto if self.options.dtype == "auto" else self.options.dtype)
 
@@ -106,7 +108,6 @@ class Model:
 
         if self.configs is None or self.options.ignore_memory or "pipe" in self.__dict__:
             return
-        assert self.device is not None
         path, tiled = plan.trajectory, self.options.tiled_decode
         found = estimate(self.configs, len(path), path.width, path.height, self.dtype, guided=guided, tiled=tiled)
         line = require_memory(found, self.options.offload, self.device, tiled)
@@ -121,7 +122,6 @@ class Model:
 
         from sightline.generation.pipelines import experts, load_pipeline
 
-        assert self.device is not None
         options = self.options
         place = "cpu" if options.offload != "none" else self.device
         try:
@@ -191,7 +191,6 @@ class Model:
 
     def settings(self) -> dict[str, Any]:
         """What a file of settings says of the model."""
-        assert self.device is not None
         options = self.options
         return {
             "name": options.model or "the lab model",

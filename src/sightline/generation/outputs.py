@@ -133,7 +133,7 @@ def _require_space(folder: Path, plan: Plan, output: Path) -> None:
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise SightlineError(
-            f"{output} lies on a disk with {free / 2**20:.0f} MiB free: expected at least {needed / 2**20:.0f} MiB."
+            f"{output} lies on a disk with {free / 2**20:.1f} MiB free: expected at least {needed / 2**20:.1f} MiB."
         )
 
 
