@@ -14,6 +14,7 @@ from sightline.errors import SightlineError
 
 # Each verb is the module of its name in this folder, with a `main(arguments)`.
 VERBS = {
+    "generate": "film an image and a prompt along a camera path",
     "trajectory": "make, show, convert and compare camera paths",
     "data": "look at sources of video with cameras, measure them, and cache their latents",
     "train": "train a model by a recipe, resume it, export it",
