@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from sightline.errors import SightlineError
 
 
@@ -34,24 +36,6 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             raise
         sentence = f"{path}: cannot be written ({reason(error)}), expected a writable place."
         raise SightlineError(" ".join(sentence.split())) from None
-
-
-@contextmanager
-def written_whole_folder(path: str | Path) -> Iterator[Path]:
-    """An empty temporary folder beside `path`; it takes the place of `path`, old content and all, when the block ends
-    well, and is removed when it does not."""
-    path = Path(path)
-    temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}")
-    try:
-        temporary.mkdir(parents=True)
-        try:
-            yield temporary
-            shutil.rmtree(path, ignore_errors=True)
-            os.replace(temporary, path)
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
-    except OSError as error:
-        raise SightlineError(f"{path}: cannot be written ({reason(error)}), expected a writable place.") from None
 
 
 def _give_usual_mode(path: Path) -> None:
@@ -102,7 +86,7 @@ def written_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
         shutil.rmtree(old, ignore_errors=True)
     except SightlineError as error:  # of a file inside, whose passing name nobody knows
         raise SightlineError(str(error).replace(str(temporary), str(path)), error.frame) from None
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise SightlineError(f"{path}: cannot be written ({reason(error)}), expected a writable place.") from None
 
 

@@ -53,7 +53,7 @@ class Text:
     output: Annotated[Path, arg(aliases=["-o"])] = Path("outputs/lab/text")
     """Folder for tokenizer, text_encoder and what was measured."""
     captions: int = 6_000
-    steps: int = 400
+    steps: int = 1_000
     seed: int = 0
 
     def run(self) -> None:

@@ -65,6 +65,9 @@ def generate(
         raise SightlineError(
             f"{reserved[0]} is set by generate itself: expected trajectory, steps, guidance or seed instead."
         )
+    # Models read no padding mask, so a prompt must be padded as in training: to 512, or, for a small model, to what its
+    # own tokenizer says.
+    options.setdefault("max_sequence_length", min(512, pipe.tokenizer.model_max_length))
     camera: dict[str, Any] = {"camera": camera_tokens(pipe, trajectory, anchor=anchor, latent_pose=latent_pose)}
     if number("camera_guidance", camera_guidance) != 1.0:
         camera["camera_guidance"] = float(camera_guidance)

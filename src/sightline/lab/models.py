@@ -11,7 +11,7 @@ from transformers import AutoTokenizer, UMT5Config, UMT5EncoderModel
 
 from sightline.backbones.stock import WanImageToVideoPipeline
 from sightline.errors import SightlineError
-from sightline.files import written_whole_folder
+from sightline.files import written_folder
 
 FRAMES, SIZE = 33, 128
 LATENT_CHANNELS, LATENT_STRIDE = 16, 8
@@ -102,6 +102,6 @@ def assemble(output: Path, vae: Path, text: Path, transformer: Path | None = Non
         expand_timesteps=True,
     )
     pipe.transformer.to(dtype)
-    with written_whole_folder(output) as folder:
+    with written_folder(output, overwrite=True) as folder:
         pipe.save_pretrained(folder)
     return output

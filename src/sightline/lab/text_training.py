@@ -21,7 +21,7 @@ from rich.progress import track
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast, UMT5EncoderModel
 
-from sightline.files import write_whole, written_whole_folder
+from sightline.files import write_whole, written_folder
 from sightline.lab.models import HELD_OUT_SEED, TEXT_TOKENS, lab_text_encoder
 from sightline.worlds import STYLES, sample_batch
 from sightline.worlds.many import made
@@ -33,7 +33,7 @@ _MASK, _PAD = 3, 0
 
 
 def train_text(
-    output: Path, *, captions: int = 6_000, steps: int = 400, batch: int = 64, rate: float = 2e-3, seed: int = 0
+    output: Path, *, captions: int = 6_000, steps: int = 1_000, batch: int = 64, rate: float = 2e-3, seed: int = 0
 ) -> dict[str, Any]:
     """Write tokenizer and text_encoder below `output`, and return what was measured on held-out captions."""
     console = Console(stderr=True, highlight=False)
@@ -68,7 +68,7 @@ def train_text(
         "parameters": sum(p.numel() for p in encoder.parameters()),
         "curve": curve,
     }
-    with written_whole_folder(output) as folder:
+    with written_folder(output, overwrite=True) as folder:
         tokenizer.save_pretrained(folder / "tokenizer")
         encoder.save_pretrained(folder / "text_encoder")
         write_whole(folder / "measured.json", json.dumps(measured, indent=1))
@@ -87,7 +87,7 @@ def _captions(frames: int, size: int, group: tuple[str, range]) -> list[str]:
 
 
 def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
-    """Byte-pair pieces in lower case, most words being one; every printable ASCII character is known, so any prompt can be read."""
+    """Byte-pair pieces in lower case, most words being one. Every ASCII character is known: any prompt can be read."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))

@@ -24,7 +24,7 @@ from rich.progress import Progress
 from torch import Tensor, nn
 
 from sightline.errors import SightlineError
-from sightline.files import write_whole, written_whole_folder
+from sightline.files import write_whole, written_folder
 from sightline.lab import whole_sequence
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE, lab_vae
 from sightline.worlds import STYLES, WorldBatch, sample_batch
@@ -91,7 +91,7 @@ def train_vae(
     measured = measure_vae(vae.to(torch.bfloat16), held_out, frames, size, device)  # as it ships
     measured |= {"steps": step, "batch": batch, "clips": per_style * len(STYLES), "seconds": seconds, "curve": curve}
     measured |= {"filming_seconds": round(filmed, 1), "device": device_name(device)}
-    with written_whole_folder(output) as folder:
+    with written_folder(output, overwrite=True) as folder:
         for parameter in vae.parameters():
             parameter.data = parameter.data.contiguous()
         vae.save_pretrained(folder)
