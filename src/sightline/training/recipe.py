@@ -93,6 +93,9 @@ class Optimiser:
     """AdamW with warm-up and a cosine to a share of the starting rate."""
 
     steps: int = 20_000
+    seconds: float | None = None
+    """Train for this long, or for `steps` where those are done earlier. The rate then follows the clock, so that such a run
+    cannot be repeated bit for bit."""
     batch: int = 8
     """Clips per step, over all processes and accumulated micro-batches."""
     micro_batch: int = 1
