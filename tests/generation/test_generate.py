@@ -238,7 +238,6 @@ def test_models_and_cameras_that_cannot_be_loaded_are_one_sentence(tmp_path):
     (tmp_path / "text").write_text("no weights")
     save_pipeline_camera(sl.attach_camera(tiny_pipeline(), sl.Scope()), tmp_path / "camera")
     cases = [
-        ((None,), "model is missing"),
         ((tmp_path / "nope",), "cannot be loaded"),
         ((tmp_path / "model", tmp_path / "nope"), "nope does not exist"),
         ((tmp_path / "model", tmp_path / "text"), "is not a camera file"),

@@ -17,8 +17,10 @@ import torch
 import torch.multiprocessing as mp
 from safetensors.torch import load_file
 
+from sightline.backbones.adapter import load_camera
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.errors import SightlineError
+from sightline.lab.tiny import tiny_pipeline
 from sightline.training import trainer
 from sightline.training.checkpoint import list_checkpoints, load_checkpoint
 from sightline.training.export import export
@@ -125,8 +127,11 @@ def test_only_the_named_set_is_trained_and_it_exports(small, tmp_path, train):
     average = load_file(last_checkpoint(recipe.output) / "average.safetensors")
     name = "blocks.0.attn1.camera.alpha_q"
     assert torch.equal(model.state_dict()[name], average[name]) and average[name].abs() > 0
-    if train == "encoding":
-        assert export(Path(recipe.output), tmp_path / "camera.safetensors").is_file()
+    if train in ("encoding", "lora"):  # the camera, and LoRA weights beside it, make a file for the same base
+        file = export(Path(recipe.output), tmp_path / "camera.safetensors")
+        base = tiny_pipeline("pixels").transformer
+        loaded, whole = load_camera(base, file).state_dict(), model.state_dict()
+        assert all(torch.allclose(loaded[name], whole[name], atol=2e-4) for name in whole)
     else:
         with pytest.raises(SightlineError, match="would hold the camera alone"):
             export(Path(recipe.output), tmp_path / "camera.safetensors")
