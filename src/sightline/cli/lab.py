@@ -84,7 +84,7 @@ class Measure:
     """PSNR to the true view on held-out scenes, with the true path, with another clip's, or without a camera."""
 
     model: str = "scope"
-    """base, scope, or another camera for the lab model: a file or a folder."""
+    """vae, base, scope, or another camera for the lab model: a file or a folder."""
     clips: int = 16
     steps: int = 20
     guidance: float = 1.0
@@ -103,6 +103,9 @@ class Measure:
         from sightline.lab import shipped
         from sightline.lab.measure import held_out_clips, measure
 
+        if self.model == "vae":
+            self._vae()
+            return
         camera = None if self.model == "base" else shipped.camera() if self.model == "scope" else self.model
         pipe = load_pipeline(self.base, camera)
         clips = held_out_clips(self.clips, pipe.device)
@@ -119,5 +122,28 @@ class Measure:
         print_table(
             f"{self.model}: PSNR where the view has moved, {found['clips_with_motion']} clips", ("", "dB"), rows
         )
+        if self.output is not None:
+            write_whole(self.output, json.dumps(found, indent=1))
+
+    def _vae(self) -> None:
+        """PSNR of the VAE alone: what no film can exceed."""
+        import json
+
+        import torch
+        from diffusers import AutoencoderKLWan
+
+        from sightline.cli._console import print_table
+        from sightline.files import write_whole
+        from sightline.lab import shipped
+        from sightline.lab.models import FRAMES, SIZE
+        from sightline.lab.vae_training import measure_vae
+
+        folder = shipped.part("vae") if self.base == "lab" else Path(self.base) / "vae"
+        device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        vae = AutoencoderKLWan.from_pretrained(folder).to(device)
+        found = measure_vae(vae, self.clips, FRAMES, SIZE, device)
+        rows = [("all", f"{found['psnr']:.2f}"), *((k, f"{v:.2f}") for k, v in found["psnr_by_style"].items())]
+        rows += [(f"frame {i}", f"{found['psnr_by_frame'][i]:.2f}") for i in (0, FRAMES // 2, FRAMES - 1)]
+        print_table(f"vae: PSNR over {found['held_out_clips']} held-out clips", ("", "dB"), rows)
         if self.output is not None:
             write_whole(self.output, json.dumps(found, indent=1))

@@ -11,7 +11,12 @@ _WEIGHTS = Path(__file__).parent / "weights"
 
 def base() -> Path:
     """The camera-blind lab model, a whole pipeline."""
-    return _present(_WEIGHTS / "base")
+    return part("transformer").parent
+
+
+def part(name: str) -> Path:
+    """One part of it, such as vae."""
+    return _present(_WEIGHTS / "base" / name)
 
 
 def camera(name: str = "scope") -> Path:
