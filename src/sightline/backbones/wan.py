@@ -23,7 +23,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from sightline.backbones.attention import CameraRotaryPosEmbed, CameraWanAttnProcessor
+from sightline.backbones.attention import CameraPatchEmbedding, CameraRotaryPosEmbed, CameraWanAttnProcessor
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Encoding, encoding_from_config
 from sightline.encodings.protocol import CameraLayer, promote_scalars
@@ -63,8 +63,11 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         config = self.config
         rope = CameraRotaryPosEmbed(config.attention_head_dim, config.patch_size, config.rope_max_seq_len)
         self.rope = rope
-        for block in self.blocks:
-            block.attn1.camera = settings.layer(block.attn1.inner_dim, block.attn1.heads)
+        first, patch = self.blocks[0].attn1, tuple(config.patch_size)
+        self.patch_embedding = CameraPatchEmbedding(config.in_channels, first.inner_dim, patch, patch)
+        layers = settings.layers(first.inner_dim, first.heads, len(self.blocks))
+        for block, layer in zip(self.blocks, layers, strict=True):
+            block.attn1.camera = layer
             block.attn1.set_processor(CameraWanAttnProcessor())
 
     @property
@@ -171,8 +174,9 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
             raise SightlineError(
                 f"attention_kwargs has {sorted(unknown)[0]!r}: expected 'camera', and 'scale' for LoRA."
             )
-        self.rope.camera = None if camera is None else self._packed(camera, hidden_states)
         try:
+            if camera is not None:
+                self._carry(self._packed(camera, hidden_states), camera.grid)
             return super().forward(
                 hidden_states,
                 timestep,
@@ -182,9 +186,16 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
                 attention_kwargs=others,
             )
         finally:
-            self.rope.camera = None
+            self.rope.camera = self.patch_embedding.tokens = None
 
-    def _packed(self, camera: CameraTokens, hidden_states: Tensor) -> Tensor:  # -> [B or 1, N, 23]
+    def _carry(self, packed: Tensor, grid: tuple[int, int, int]) -> None:
+        """Lay the camera where this call will find it: beside the RoPE tables, and in the embedded tokens."""
+        first: CameraLayer = self.blocks[0].attn1.camera
+        if "embed" in first.touches:
+            self.patch_embedding.tokens, packed = first("embed", packed, grid)
+        self.rope.camera = packed
+
+    def _packed(self, camera: CameraTokens, hidden_states: Tensor) -> Tensor:  # -> [B or 1, N, 90]
         if not isinstance(camera, CameraTokens):
             raise SightlineError(
                 f"camera is a {type(camera).__name__}: expected CameraTokens (CameraTokens.from_trajectory)."

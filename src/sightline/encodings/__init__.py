@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from sightline.encodings.cameractrl import CameraCtrl
+from sightline.encodings.freqsplit import FreqSplit
+from sightline.encodings.prope import Gta, Prope
 from sightline.encodings.protocol import CameraLayer, Encoding
+from sightline.encodings.recammaster import ReCamMaster
+from sightline.encodings.rerope import ReRope
 from sightline.encodings.scope import Scope
+from sightline.encodings.ucpe import Ucpe
 from sightline.errors import SightlineError
 
-ENCODINGS: dict[str, type[Encoding]] = {encoding.name: encoding for encoding in (Scope,)}
+ENCODINGS: dict[str, type[Encoding]] = {
+    encoding.name: encoding for encoding in (Scope, CameraCtrl, ReCamMaster, Prope, Gta, Ucpe, ReRope, FreqSplit)
+}
 
 
 def encoding_from_config(config: dict[str, Any]) -> Encoding:
@@ -19,4 +27,17 @@ def encoding_from_config(config: dict[str, Any]) -> Encoding:
     return ENCODINGS[name].from_config(config)
 
 
-__all__ = ["ENCODINGS", "CameraLayer", "Encoding", "Scope", "encoding_from_config"]
+__all__ = [
+    "ENCODINGS",
+    "CameraCtrl",
+    "CameraLayer",
+    "Encoding",
+    "FreqSplit",
+    "Gta",
+    "Prope",
+    "ReCamMaster",
+    "ReRope",
+    "Scope",
+    "Ucpe",
+    "encoding_from_config",
+]
