@@ -22,7 +22,7 @@ ENCODINGS: dict[str, type[Encoding]] = {
 def encoding_from_config(config: dict[str, Any]) -> Encoding:
     """The encoding that a config names, e.g. {"name": "scope", "gate_hidden": 16}; omitted settings take their default."""
     name = config.get("name")
-    if name not in ENCODINGS:
+    if not isinstance(name, str) or name not in ENCODINGS:
         raise SightlineError(f"encoding name is {name!r}: expected one of {sorted(ENCODINGS)}.")
     return ENCODINGS[name].from_config(config)
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sightline.cameras import se3
-from sightline.cameras.tokens import INTRINSICS, RAY, XI
+from sightline.cameras.tokens import RAY, XI
 from sightline.checks import whole_number
 from sightline.encodings.frames import attend_in_frames, has_camera, require_frame_layout, world_to_camera
 from sightline.encodings.protocol import CameraLayer, Encoding, Layer, linear, start_linear
@@ -99,16 +99,15 @@ def world_to_ray(camera: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 4, 4]
 
 
 def latitude_up(camera: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 3]
-    """Where up points in the image at each token (a unit vector, x right, y down), and the ray's latitude in radians."""
+    """Where up points in an image with square pixels (a unit vector, x right, y down), and the ray's latitude in radians."""
     direction = camera[..., RAY][..., :3]
     x, y, z = direction.unbind(-1)
     level = (x * x + z * z).clamp_min(1e-12).sqrt()
     latitude = torch.atan2(-y, level)
-    # The way the ray moves when its latitude grows, seen by the camera, then through the lens u = f x / (z + xi).
+    # The way the ray moves when its latitude grows, seen by the camera, then through the lens u = x / (z + xi).
     rise = torch.stack([y * x / level, -level, y * z / level], dim=-1)
     rotation = world_to_camera(camera)[..., :3, :3]
     seen, moved = ((rotation @ vector[..., None])[..., 0] for vector in (direction, rise))
     depth = seen[..., 2:] + camera[..., XI]
-    step = camera[..., INTRINSICS][..., :2] * (moved[..., :2] * depth - seen[..., :2] * moved[..., 2:])
-    up = F.normalize(step, dim=-1, eps=1e-8)
+    up = F.normalize(moved[..., :2] * depth - seen[..., :2] * moved[..., 2:], dim=-1, eps=1e-8)
     return torch.cat([up, latitude[..., None]], dim=-1)
