@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from diffusers import WanTransformer3DModel
 from PIL import Image
 
 import sightline as sl
+from benchmarks import encoding_parameters
+from benchmarks.train_every_encoding import ROWS
 from sightline.backbones import attention
 from sightline.backbones.adapter import load_camera, save_camera
 from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
@@ -20,14 +19,12 @@ from sightline.errors import SightlineError
 from sightline.lab.tiny import tiny_pipeline, tiny_transformer
 from sightline.training.feeds import make_feed
 from sightline.training.objective import draw, flow_matching_loss
-from sightline.training.recipe import Data, Model, Objective, Optimiser
+from sightline.training.recipe import Data, Model, Objective, Optimiser, Recipe
+from sightline.training.setup import build_model, load_base
 from sightline.training.trainable import choose_trainable
 from sightline.training.trainer import make_optimiser, set_rate
 from tests.conftest import TOLERANCE, model_inputs, random_trajectory, wake
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
-import encoding_parameters
-from train_every_encoding import ROWS
 
 # Not the base model at the start, by how much: the largest change of the output, in parts of its standard deviation.
 INEXACT = {
@@ -81,6 +78,16 @@ def test_every_encoding_has_a_row():
     for row in ROWS.values():
         encoding = encoding_from_config(row)
         assert encoding_from_config(encoding.to_config()) == encoding
+
+
+@pytest.mark.parametrize("row", ["prope, own projections", "freqsplit camera_uv", "scope w/o D"])
+def test_a_recipe_chooses_it_by_name(row, tmp_path):
+    settings = ", ".join(f"{name}: {value}" for name, value in ROWS[row].items())
+    (tmp_path / "recipe.yaml").write_text(
+        f"model: {{base: tiny:pixels, encoding: {{{settings}}}}}\ndata: {{sources: [worlds:orbit]}}\n"
+    )
+    settings = Recipe.from_yaml(tmp_path / "recipe.yaml").model
+    assert build_model(load_base(settings), settings).encoding == encoding_from_config(ROWS[row])
 
 
 # -- 1. the start ---------------------------------------------------------------------------------------------------

@@ -193,9 +193,10 @@ class ScopeLayer(CameraLayer):
         """The score without some of its terms: content and ray side by side, in heads twice as wide."""
         width, (ray_q, ray_k) = query.shape[-1], self.encode(camera)
         if self.settings.terms == "ad":
-            query, key = _wide(query, ray_q), _wide(key, ray_k)
+            halves = (query, ray_q), (key, ray_k)
         else:
-            query, key = _wide(query + ray_q, ray_q, query.dtype), _wide(key + ray_k, -ray_k, key.dtype)
+            halves = (query + ray_q, ray_q), (key + ray_k, -ray_k)
+        query, key = (torch.cat([x, ray.expand_as(x)], dim=-1).to(value.dtype) for x, ray in halves)
         value = self.with_ray(value, camera)
         # Kernels want one width for all three, and the score keeps the scale of the pretrained width.
         return attend(query, key, F.pad(value, (0, width)), scale=width**-0.5)[..., :width]
@@ -205,10 +206,8 @@ class ScopeLayer(CameraLayer):
             return value
         return (value + self.encode(camera, ("v",))[0]).to(value.dtype)
 
-    def encode(
-        self, camera: Tensor, sides: tuple[Side, ...] = ("q", "k")
-    ) -> tuple[Tensor, ...]:  # [B, N, 90] -> [B, N, H, D] each
-        """What is added to query, key (and value): alpha pe, in the camera's precision (float32)."""
+    def encode(self, camera: Tensor, sides: tuple[Side, ...] = ("q", "k")) -> tuple[Tensor, ...]:
+        """What is added on each side, alpha pe: [B, N, 90] -> [B, N, H, D], in the camera's precision (float32)."""
         with torch.autocast(camera.device.type, enabled=False):
             strength: Tensor = has_camera(camera)  # a token without a camera (a row of zeros) gets nothing added
             if self.settings.ngi:
@@ -219,13 +218,11 @@ class ScopeLayer(CameraLayer):
             else:
                 feature_q = camera[..., RAY]
                 feature_k = feature_q.roll(3, dims=-1) if self.settings.flip else feature_q
-            features = {"q": feature_q, "k": feature_k, "v": feature_q}
-            return tuple(
-                (getattr(self, f"alpha_{side}") * (strength * self.project(features[side], side))).unflatten(
-                    -1, (self.heads, -1)
-                )
-                for side in sides
-            )
+            rays = []
+            for side in sides:
+                ray = strength * self.project(feature_k if side == "k" else feature_q, side)
+                rays.append((getattr(self, f"alpha_{side}") * ray).unflatten(-1, (self.heads, -1)))
+            return tuple(rays)
 
     def gate(self, log_magnitude: Tensor) -> Tensor:  # [..., 1] -> [..., dim]
         """How much of the encoding each channel lets through, in (0, 1)."""
@@ -261,10 +258,3 @@ def ray_features(camera: Tensor, flip: bool, floor: float) -> tuple[Tensor, Tens
     feature_q = torch.cat([direction, unit_moment, log_magnitude], dim=-1)
     feature_k = torch.cat([unit_moment, direction, log_magnitude], dim=-1) if flip else feature_q
     return feature_q, feature_k, log_magnitude
-
-
-def _wide(
-    content: Tensor, ray: Tensor, dtype: torch.dtype | None = None
-) -> Tensor:  # 2 x [B, N, H, D] -> [B, N, H, 2 D]
-    dtype = dtype or content.dtype
-    return torch.cat([content.to(dtype), ray.to(dtype).expand_as(content)], dim=-1)
