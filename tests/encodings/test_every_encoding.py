@@ -25,7 +25,6 @@ from sightline.training.trainable import choose_trainable
 from sightline.training.trainer import make_optimiser, set_rate
 from tests.conftest import TOLERANCE, model_inputs, random_trajectory, wake
 
-
 # Not the base model at the start, by how much: the largest change of the output, in parts of its standard deviation.
 INEXACT = {
     "scope w/o zero init": 0.086,
