@@ -145,7 +145,7 @@ def test_at_the_real_width_the_slot_is_channels_24_to_43():
     assert temporal_channels(128) == (22, 24, 44)
     assert temporal_channels(64) == (12, 12, 24)
     assert temporal_channels(24) == (4, 4, 8)
-    with pytest.raises(SightlineError, match="head_dim is 12: expected at least 24"):
+    with pytest.raises(SightlineError, match="head_dim is 12, of which 2 are slow temporal channels"):
         ReRope().layer(24, 2)
     with pytest.raises(SightlineError, match="phases is 'six'"):
         FreqSplit("six")

@@ -33,9 +33,9 @@ def world_to_camera(camera: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 4, 4]
 
 def projection(camera: Tensor) -> tuple[Tensor, Tensor]:  # [B, N, 90] -> 2 x [B, N, 4, 4]
     """P = lift(K) T and its inverse, K normalised: fx / W, fy / H, cx / W - 1/2, cy / H - 1/2."""
-    nothing = camera.new_tensor([1.0, 1.0, 0.0, 0.0])
-    fx, fy, cx, cy = torch.where(has_camera(camera), camera[..., INTRINSICS], nothing).unbind(-1)
-    pose = world_to_camera(camera)
+    fx, fy, cx, cy = camera[..., INTRINSICS].unbind(-1)
+    present, pose = has_camera(camera)[..., 0], world_to_camera(camera)
+    fx, fy = torch.where(present, fx, 1.0), torch.where(present, fy, 1.0)  # a row of zeros then is the identity
     return _lift(fx, fy, cx, cy) @ pose, se3.inverse(pose) @ _lift(1 / fx, 1 / fy, -cx / fx, -cy / fy)
 
 

@@ -30,7 +30,9 @@ def temporal_channels(head_dim: int) -> TemporalChannels:
     slow = 2 * (end // 2 // 2)
     width = min(slow - slow % 4, 2 * SLOT_PAIRS)
     if width == 0:
-        raise SightlineError(f"head_dim is {head_dim}: expected at least 24, for four slow temporal channels.")
+        raise SightlineError(
+            f"head_dim is {head_dim}, of which {slow} are slow temporal channels: expected at least four, as 24 have."
+        )
     return TemporalChannels(end - slow, end - width, end)
 
 
