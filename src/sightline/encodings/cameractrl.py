@@ -88,9 +88,9 @@ class CameraCtrlLayer(CameraLayer):
             self.merge_bias.zero_()
 
     def embed(self, camera: Tensor, grid: tuple[int, int, int]) -> tuple[Tensor | None, Tensor]:
-        with torch.autocast(camera.device.type, enabled=False):
+        with torch.autocast(camera.device.type, enabled=False):  # rays do not survive bf16
             rays = pixel_rays(camera, grid, self.settings.pixels)  # [B, N, 24 p p]
-        tokens = linear(rays, self.patch_weight, self.patch_bias).unflatten(1, grid)  # [B, t, h, w, dim]
+            tokens = linear(rays, self.patch_weight, self.patch_bias).unflatten(1, grid)  # [B, t, h, w, dim]
         picture = tokens.flatten(0, 1).movedim(-1, 1)  # [B t, dim, h, w]
         hidden = _convolved(picture, self.conv_1_weight, self.conv_1_bias).relu()
         picture = picture + _convolved(hidden, self.conv_2_weight, self.conv_2_bias)
