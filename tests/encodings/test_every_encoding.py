@@ -240,7 +240,7 @@ def test_a_few_steps_lower_the_loss(row, clips):
     torch.manual_seed(0)
     model = CameraWanTransformer3DModel.from_transformer(tiny_transformer("pixels"), encoding_from_config(ROWS[row]))
     model.train()
-    settings = Optimiser(steps=12, rate=2e-3, new_rate=10.0, warmup=2)
+    settings = Optimiser(steps=12, rate=2e-3, warmup=2)
     trainable = choose_trainable(model, Model(train="all"))
     optimiser, losses = make_optimiser(trainable, settings), []
     before = {name: value.detach().clone() for name, value in model.named_parameters() if CAMERA_KEY in name}

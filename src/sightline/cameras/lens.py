@@ -47,9 +47,10 @@ def pixel_rays(intrinsics: Tensor, pixels: Tensor, xi: float = 0.0) -> Tensor:  
 
 
 def unproject(x: Tensor, y: Tensor, xi: Tensor | float) -> Tensor:  # [...] x2 -> [..., 3]
-    """Unit directions through points of the image plane at focal length 1, seen through the unified camera model."""
+    """Unit directions through points of the image plane at focal length 1; a point outside the image of the sphere (xi > 1)
+    takes a ray of its rim."""
     radius_squared = x * x + y * y
-    scale = (xi + (1 + (1 - xi * xi) * radius_squared).sqrt()) / (1 + radius_squared)
+    scale = (xi + (1 + (1 - xi * xi) * radius_squared).clamp_min(0).sqrt()) / (1 + radius_squared)
     return torch.stack([scale * x, scale * y, scale - xi], dim=-1)
 
 
