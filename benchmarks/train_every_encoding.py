@@ -3,8 +3,9 @@
     python benchmarks/train_every_encoding.py --steps 300 --output outputs/every-encoding
 
 One CPU core does a run in a minute or two. Everything is trained, from random weights, on the same clips in the same order,
-new parameters at the rate of the others (the debug recipe's tenfold rate suits SCoPE's few, not an encoder's many); the columns are the mean training loss of the first and last tenth, and the loss on held-out clips with their own camera,
-without one and with another clip's. A run this short shows that a method trains, not how well.
+new parameters at the rate of the others (the debug recipe's tenfold rate suits SCoPE's few, not an encoder's many). The
+columns are the mean training loss of the first and last tenth, and the loss on held-out clips with their own camera, without
+one and with another clip's. A run this short shows that a method trains, not how well.
 """
 
 from __future__ import annotations
