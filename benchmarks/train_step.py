@@ -2,6 +2,7 @@
 
     python benchmarks/train_step.py --model 5b            480 x 832 x 81, the paper's trained set, gradient checkpointing
     python benchmarks/train_step.py --model 14b --layers 20
+    python benchmarks/train_step.py --model 14b --train lora --estimate-only       memory as a run estimates it, without a GPU
 
 Weights are random: time and memory do not depend on them. Ratios are of medians, measured in turn on one GPU.
 """
@@ -20,6 +21,7 @@ import tyro
 from diffusers import WanTransformer3DModel
 
 import sightline as sl
+from sightline.training import memory
 from sightline.training.objective import Batch, draw, flow_matching_loss
 from sightline.training.recipe import Data, Model, Objective, Optimiser, Recipe
 from sightline.training.trainable import choose_trainable
@@ -41,9 +43,15 @@ def main(
     height: int = 480,
     train: Literal["paper", "lora"] = "paper",
     compile: bool = False,
+    estimate_only: bool = False,
     output: Path | None = None,
 ) -> None:
     config = CONFIGS[model] | ({"num_layers": layers} if layers else {})
+    size = (frames, width, height)
+    if estimate_only:
+        for name in ("without camera", "scope"):
+            print(f"{name}: {estimated_gib(config, name == 'scope', size, SPATIAL[model], train):.2f} GiB estimated")
+        return
     results: dict[str, Any] = {
         "command": f"python benchmarks/train_step.py --model {model}" + (f" --layers {layers}" if layers else "")
         + (f" --train {train}" if train != "paper" else "") + (" --compile" if compile else ""),
@@ -53,7 +61,8 @@ def main(
         "size": f"{height} x {width} x {frames}",
     }  # fmt: skip
     for name in ("without camera", "scope"):
-        results[name] = measure(config, name == "scope", steps, (frames, width, height), SPATIAL[model], train, compile)
+        results[name] = measure(config, name == "scope", steps, size, SPATIAL[model], train, compile)
+        results[name]["estimated GiB"] = estimated_gib(config, name == "scope", size, SPATIAL[model], train)
         print(name, json.dumps(results[name]))
         gc.collect()
         torch.cuda.empty_cache()
@@ -74,23 +83,14 @@ def measure(
     compile: bool,
 ) -> dict[str, float]:
     device = torch.device("cuda")
-    recipe = Recipe(
-        model=Model(train=train, gradient_checkpointing=True),
-        data=Data(cache="none"),
-        objective=Objective(),
-        optimiser=Optimiser(batch=1),
-    )
+    recipe = recipe_of(train)
     model = random_model(config, device)
     if with_camera:
         model = sl.CameraWanTransformer3DModel.from_transformer(model, sl.Scope(), copy=False)
     model.enable_gradient_checkpointing()
     if compile:
         model.compile_repeated_blocks(fullgraph=True)
-    if train == "encoding" and not with_camera:
-        choose_trainable(model, Model(train="self_attention"))
-    trainable = choose_trainable(
-        model, recipe.model if with_camera or train != "encoding" else Model(train="self_attention")
-    )
+    trainable = choose_trainable(model, recipe.model)
     optimiser = make_optimiser(trainable, recipe.optimiser)
     batch = random_batch(model, with_camera, size, spatial, device)
 
@@ -114,10 +114,39 @@ def measure(
         times.append(time.perf_counter() - started)
     return {
         "seconds": statistics.median(times),
-        "peak GiB": torch.cuda.max_memory_allocated() / 2**30,
+        "peak GiB": torch.cuda.max_memory_allocated() / memory.GIB,
         "trained": sum(p.numel() for p in trainable.values()),
         "all": sum(p.numel() for p in model.parameters()),
     }
+
+
+def recipe_of(train: Any) -> Recipe:
+    """What the paper's recipes say, for one clip."""
+    return Recipe(
+        model=Model(train=train, gradient_checkpointing=True),
+        data=Data(cache="none"),
+        objective=Objective(),
+        optimiser=Optimiser(batch=1),
+    )
+
+
+def estimated_gib(
+    config: dict[str, Any], with_camera: bool, size: tuple[int, int, int], spatial: int, train: Any
+) -> float:
+    """What a run with these settings would say before its first step. Needs neither a GPU nor memory."""
+    with torch.device("meta"):
+        model: Any = WanTransformer3DModel(**config)
+    if with_camera:
+        model = sl.CameraWanTransformer3DModel.from_transformer(model, sl.Scope(), copy=False)
+    recipe = recipe_of(train)
+    choose_trainable(model, recipe.model)
+    t, h, w = latent_size(size, spatial)
+    return memory.estimate(model, recipe, t * (h // 2) * (w // 2), processes=1).total / memory.GIB
+
+
+def latent_size(size: tuple[int, int, int], spatial: int) -> tuple[int, int, int]:
+    frames, width, height = size
+    return (frames - 1) // 4 + 1, height // spatial, width // spatial
 
 
 def random_model(config: dict[str, Any], device: torch.device) -> Any:
@@ -136,7 +165,7 @@ def random_batch(
     model: Any, with_camera: bool, size: tuple[int, int, int], spatial: int, device: torch.device
 ) -> Batch:
     frames, width, height = size
-    t, h, w = (frames - 1) // 4 + 1, height // spatial, width // spatial
+    t, h, w = latent_size(size, spatial)
     out = model.config.out_channels
     path = sl.moves.orbit(30, frames=frames, width=width, height=height)
     camera = sl.CameraTokens.from_trajectory(path, (t, h // 2, w // 2)).to(device) if with_camera else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from sightline.errors import SightlineError
@@ -28,3 +29,11 @@ def whole_number(name: str, value: Any) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < 1:
         raise SightlineError(f"{name} is {value!r}: expected a whole number of at least 1.")
     return value.__index__()
+
+
+def parsed_size(text: str) -> tuple[int, int]:
+    """(width, height) from WIDTHxHEIGHT, or a sentence."""
+    found = re.fullmatch(r"(\d{1,6})[xX](\d{1,6})", text.strip())
+    if not found or not int(found[1]) * int(found[2]):
+        raise SightlineError(f"size is {text!r}: expected WIDTHxHEIGHT, such as 832x480.")
+    return int(found[1]), int(found[2])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from safetensors import SafetensorError
 
 from sightline.errors import SightlineError
 
@@ -51,4 +54,45 @@ def write_whole(path: str | Path, content: bytes | str) -> None:
 def reason(error: BaseException) -> str:
     """What a library said, in a few words on one line, without its own full stop."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return " ".join(text.split())[:120].rstrip(".")
+    return " ".join(text.split())[:120].rstrip(". ")
+
+
+@contextmanager
+def written_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
+    """A temporary folder beside `path` to write into; it becomes `path` when the block ends well, and is gone otherwise.
+
+    A folder that holds something is refused; with `overwrite` it is replaced, at the very end.
+    """
+    path = Path(path)
+    temporary, old = (path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.{word}") for word in ("new", "old"))
+    made = [parent for parent in path.absolute().parents if not parent.exists()]  # nearest first
+    try:
+        if not overwrite:
+            require_empty(path)
+        temporary.mkdir(parents=True)
+        try:
+            yield temporary
+            if path.exists():
+                os.replace(path, old)
+            os.replace(temporary, path)
+        except BaseException:
+            if old.exists() and not path.exists():
+                os.replace(old, path)
+            shutil.rmtree(temporary, ignore_errors=True)
+            for parent in made:  # leaves no empty folders of ours behind
+                with suppress(OSError):
+                    parent.rmdir()
+            raise
+        shutil.rmtree(old, ignore_errors=True)
+    except SightlineError as error:  # of a file inside, whose passing name nobody knows
+        raise SightlineError(str(error).replace(str(temporary), str(path)), error.frame) from None
+    except (OSError, SafetensorError) as error:
+        raise SightlineError(f"{path}: cannot be written ({reason(error)}), expected a writable place.") from None
+
+
+def require_empty(path: Path) -> None:
+    """Refuse a place that holds something."""
+    if path.is_dir() and not any(path.iterdir()):
+        return
+    if path.exists():
+        raise SightlineError(f"{path} exists: expected a new or empty folder, or --overwrite to replace it.")

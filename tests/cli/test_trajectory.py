@@ -148,7 +148,7 @@ def test_help_version_and_unknown_verbs(capsys: pytest.CaptureFixture[str]) -> N
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"sightline {sightline.__version__}\n"
     assert cli.main(["fly"]) == cli.FAULT
-    assert capsys.readouterr().err.startswith("sightline: the verb is 'fly': expected one of trajectory")
+    assert capsys.readouterr().err.startswith("sightline: the verb is 'fly': expected one of generate, trajectory")
 
 
 def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -132,6 +132,16 @@ def test_without_a_camera_any_weights_are_the_base_model_bit_for_bit(row, tokens
     assert (run(model, inputs, tokens) - run(model, inputs, elsewhere)).abs().max() > 1e-3  # the camera is heard
 
 
+@pytest.mark.parametrize("row", ROWS)
+@torch.no_grad()
+def test_camera_guidance_goes_from_the_base_model_past_the_camera_s(row, tokens):
+    base = base_model()
+    model, inputs = wake(retrofit(row, base)), model_inputs(base)
+    blind, seen = run(base, inputs), run(model, inputs, tokens)
+    guided = model(**inputs, attention_kwargs={"camera": tokens, "camera_guidance": 2.0}, return_dict=False)[0]
+    torch.testing.assert_close(guided, blind + 2 * (seen - blind), atol=1e-4, rtol=1e-4)
+
+
 # -- 5. what users do to models -------------------------------------------------------------------------------------
 
 
@@ -232,7 +242,7 @@ def clips():
     """Four clips of the debug recipe's kind, encoded once for all rows."""
     pipe = tiny_pipeline("pixels")
     data = Data(sources=("worlds:orbit?clips=6",), frames=5, width=32, height=32, held_out=0.2, text_tokens=32)
-    feed = make_feed(data, pipe, 0, patch=(1, 2, 2), with_camera=True)
+    feed = make_feed(data, pipe, 0, patch=(1, 2, 2), with_camera=True, device=torch.device("cpu"))
     return next(feed.micro_batches(0, 4, [slice(0, 4)], 0, torch.device("cpu")))
 
 

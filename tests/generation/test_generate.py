@@ -134,6 +134,14 @@ def test_every_option_reaches_the_pipeline(pipe, monkeypatch):
     assert torch.equal(call["attention_kwargs"]["camera"].packed, expected.packed)
 
 
+def test_camera_guidance_changes_the_film_and_one_does_not(saved):
+    kind, folder = saved
+    pipe = awake(sl.load_pipeline(folder, camera=sl.Scope()))
+    plain = film(pipe, kind)
+    assert np.array_equal(film(pipe, kind, camera_guidance=1.0), plain)
+    assert not np.array_equal(film(pipe, kind, camera_guidance=3.0), plain)
+
+
 def test_the_vae_stays_in_float32(tmp_path):
     tiny_pipeline().save_pretrained(tmp_path)
     loaded = sl.load_pipeline(tmp_path, camera=sl.Scope(), dtype=torch.bfloat16)
@@ -149,6 +157,7 @@ def test_bad_arguments_are_one_sentence(pipe):
         ((pipe, PICTURE, ["a", "b"], path), {}, "prompt is a list"),
         ((pipe, PICTURE, "", path), {"steps": 0}, "steps is 0"),
         ((pipe, PICTURE, "", path), {"seed": "a"}, "seed is 'a'"),
+        ((pipe, PICTURE, "", path), {"camera_guidance": float("nan")}, "camera_guidance is nan"),
         ((pipe, PICTURE, "", path), {"height": 64}, "height is set by generate"),
         ((pipe, np.zeros((3, 64, 64)), "", path), {}, "image has shape"),
     ]

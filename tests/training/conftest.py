@@ -1,4 +1,4 @@
-"""A run that takes seconds: tiny Wan over pixels, a few worlds of 32 x 32."""
+"""A run that takes seconds: tiny Wan over pixels, a few worlds of 16 x 16."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sightline.training.recipe import Data, Model, Objective, Optimiser, Recipe,
 def small(tmp_path):
     return Recipe(
         model=Model(base="tiny:pixels", encoding={"name": "scope"}, train="all"),
-        data=Data(sources=("worlds:orbit?clips=12",), frames=5, width=32, height=32, held_out=0.2, workers=1),
+        data=Data(sources=("worlds:orbit?clips=12",), frames=5, width=16, height=16, held_out=0.2, workers=1),
         objective=Objective(shift=1.0),
         optimiser=Optimiser(steps=6, batch=4, micro_batch=1, rate=2e-3, new_rate=10.0, warmup=2, ema=0.9),
         validation=Validation(every=100, clips=2, videos=0),

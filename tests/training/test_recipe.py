@@ -49,6 +49,17 @@ def test_the_paper_s_numbers_are_the_paper_s():
         ("data: {sources: [a]}\nobjective: {sigma_low: 0.9, sigma_high: 0.5}", "sigma_low and sigma_high"),
         ("precision: bf16", "either a cache or sources"),
         ("model: {train: encoding}\ndata: {sources: [a]}", "nothing to train"),
+        ("data: {sources: [a]}\noptimiser: {beta_1: 2}", "beta_1 is 2.0: expected a number from 0 to below 1"),
+        ("data: {sources: [a]}\noptimiser: {ema: 1}", "ema is 1.0"),
+        ("data: {sources: [a]}\noptimiser: {new_rate: -1}", "new_rate is -1.0: expected a finite number of at least 0"),
+        ("data: {sources: [a]}\noptimiser: {warmup: -5}", "warmup is -5"),
+        ("data: {sources: [a], workers: -1}", "data.workers is -1"),
+        ("data: {sources: [a], held_out: 2}", "data.held_out is 2.0: expected a share"),
+        ("data: {sources: [a]}\nmodel: {lora_rank: 0}", "lora_rank is 0"),
+        ("data: {sources: [a]}\nvalidation: {every: 0}", "validation.every is 0: expected a whole number"),
+        ("data: {sources: [a]}\nvalidation: {clips: 0}", "validation.clips is 0"),
+        ("data: {sources: [a]}\nvalidation: {sampling_steps: 0}", "validation.sampling_steps is 0"),
+        ("data: {sources: [a]}\nobjective: {log_scale_low: 5}", "log_scale_low and log_scale_high are 5.0 and 1.6"),
         ("a: [1", "is not YAML"),
         ("- 1", "holds list"),
     ],
@@ -64,7 +75,9 @@ def test_an_unknown_recipe_is_one_sentence(capsys):
     assert main(["train", "nothing-like-it"]) == 2
     assert "neither a file nor a shipped recipe" in capsys.readouterr().err
     assert main(["train", "debug", "--resume"]) == 2
-    assert main(["train"]) == 0 and "RECIPE" in capsys.readouterr().out
+    assert main(["train"]) == 0
+    told = capsys.readouterr().out
+    assert "RECIPE" in told and all(path.stem in told for path in RECIPES)
 
 
 def test_the_command_line_overrides_a_recipe(tmp_path, monkeypatch):
@@ -82,3 +95,4 @@ def test_the_command_line_overrides_a_recipe(tmp_path, monkeypatch):
         "latest",
     )
     assert recipe.model.encoding == {"name": "scope"}
+    assert main(["train", "debug", "--resume=latest"]) == 0 and seen[1][1] == "latest"

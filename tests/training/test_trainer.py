@@ -97,6 +97,20 @@ def test_validation_scores_cameras_and_films_a_clip(small):
     assert [path.name for path in (run / "samples").iterdir()] == ["step-00000001-0.mp4"]
 
 
+def test_an_export_that_cannot_be_is_one_sentence_and_leaves_nothing(small, tmp_path):
+    with pytest.raises(SightlineError, match="is no run: expected the folder"):
+        export(tmp_path / "nothing", tmp_path / "model")
+    run = trainer.train(changed(small, "optimiser", steps=1))
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(SightlineError, match="exists already"):
+        export(run, tmp_path / "taken")
+    with pytest.raises(SightlineError, match="cannot be written"):
+        export(run, tmp_path / "taken" / "model")
+    with pytest.raises(SightlineError, match="is no checkpoint"):
+        export(run, tmp_path / "model", which=str(tmp_path))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "taken"]
+
+
 @pytest.mark.parametrize("train", ["paper", "encoding", "self_attention", "lora"])
 def test_only_the_named_set_is_trained_and_it_exports(small, tmp_path, train):
     recipe = changed(changed(small, "model", train=train), "optimiser", steps=3)

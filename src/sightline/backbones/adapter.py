@@ -1,8 +1,10 @@
-"""Camera files: a safetensors file with a model's camera parameters alone, and what they were trained for."""
+"""Camera files: a safetensors file with a model's camera parameters, the LoRA weights trained beside them where there are
+any, and what they were trained for."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import torch
 from diffusers import WanTransformer3DModel
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
+from torch import Tensor
 
 from sightline.backbones.stock import EXPERTS
 from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
@@ -19,6 +22,7 @@ from sightline.errors import SightlineError
 from sightline.files import reason, written_whole
 
 _FORMAT, _VERSION = "sightline-camera", "1"
+_LORA = re.compile(r"\.lora_[AB]$")
 
 # What makes two backbones different to an encoding trained on one of them.
 _BACKBONE_KEYS = (
@@ -34,12 +38,15 @@ _BACKBONE_KEYS = (
 def save_camera(model: CameraWanTransformer3DModel, path: str | Path, component: str = "transformer") -> None:
     """Write the new parameters alone (a few MB), with the encoding and backbone they belong to.
 
+    LoRA adapters that the model carries go along; `load_camera` adds them to the weights they belong to.
     component: which expert of a pipeline this is, "transformer" (high noise) or "transformer_2" (low noise).
     """
     if not isinstance(model, CameraWanTransformer3DModel):
         raise SightlineError(f"model is a {type(model).__name__}: expected a CameraWanTransformer3DModel.")
     _require_component(component)
-    tensors = {name: tensor.contiguous().cpu() for name, tensor in model.state_dict().items() if CAMERA_KEY in name}
+    state = model.state_dict()
+    tensors = {name: tensor.contiguous().cpu() for name, tensor in state.items() if CAMERA_KEY in name}
+    tensors |= _lora_of(state)
     metadata = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -73,7 +80,12 @@ def load_camera(
             f"{path} was trained for {metadata.get('component')!r}: expected weights for {component!r}."
         )
     require_same_backbone(path, trained, model)
+    lora = {name: tensors.pop(name) for name in list(tensors) if _LORA.search(name)}
     if isinstance(model, CameraWanTransformer3DModel):
+        if lora:
+            raise SightlineError(
+                f"{path} holds LoRA weights, which are added to a stock model: this one carries a camera already."
+            )
         if not model.encoding.computes_as(encoding):
             raise SightlineError(
                 f"{path} was trained for the encoding {encoding}: this model carries {model.encoding}."
@@ -92,7 +104,34 @@ def load_camera(
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(tensors[name])
+    _add_lora(model, lora, path)
     return model
+
+
+def _lora_of(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The LoRA matrices in a model's state, under the name of the layer they belong to; A and B of scale 1."""
+    return {
+        re.sub(r"\.lora_(A|B)\.\w+\.weight$", r".lora_\1", name): tensor.to(torch.bfloat16).contiguous().cpu()
+        for name, tensor in state.items()
+        if ".lora_A." in name or ".lora_B." in name
+    }
+
+
+@torch.no_grad()
+def _add_lora(model: CameraWanTransformer3DModel, lora: dict[str, Tensor], path: Path) -> None:
+    """weight + B A, as new tensors: a base that shares its own stays as it is."""
+    parameters = dict(model.named_parameters())
+    for name, a in lora.items():
+        layer, half = name.rsplit(".lora_", 1)
+        if half == "B":
+            continue
+        weight, b = parameters.get(f"{layer}.weight"), lora.get(f"{layer}.lora_B")
+        if weight is None or b is None or (b.shape[0], a.shape[1]) != tuple(weight.shape) or b.shape[1] != a.shape[0]:
+            raise SightlineError(f"{path}: {name} fits no layer of this model, expected LoRA weights made for it.")
+        if not (a.isfinite().all() and b.isfinite().all()):
+            raise SightlineError(f"{path}: {name} holds values that are not finite, expected finite weights.")
+        change = (b.float() @ a.float()).to(weight.device)
+        weight.data = (weight.float() + change).to(weight.dtype)
 
 
 def is_camera_file(path: Path) -> bool:
@@ -106,7 +145,7 @@ def is_camera_file(path: Path) -> bool:
         return False
 
 
-def _read(path: Path) -> tuple[dict[str, str], dict[str, torch.Tensor]]:
+def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     if not path.is_file():
         raise SightlineError(f"{path} is not a file: expected a camera file written by save_camera.")
     try:

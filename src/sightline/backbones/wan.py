@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from diffusers import WanTransformer3DModel
 from diffusers.models._modeling_parallel import ContextParallelInput
+from diffusers.models.modeling_outputs import Transformer2DModelOutput
 
 # ModelMixin must be in this namespace: a saved pipeline looks for it in the module that defines the class.
 from diffusers.models.modeling_utils import ModelMixin  # noqa: F401
@@ -36,7 +37,8 @@ CAMERA_KEY = ".attn1.camera."  # what the name of every camera parameter holds, 
 class CameraWanTransformer3DModel(WanTransformer3DModel):
     """WanTransformer3DModel whose self-attention layers hold a camera encoding, named in the config as `encoding`.
 
-    `forward` takes `attention_kwargs={"camera": CameraTokens}`; without it the model is its base, bit for bit.
+    `forward` takes `attention_kwargs={"camera": CameraTokens}`; without it the model is its base, bit for bit. With
+    "camera_guidance": w beside it, the output is blind + w (seen - blind), where blind is that of absent cameras.
     """
 
     _keep_in_fp32_modules = [*WanTransformer3DModel._keep_in_fp32_modules, "camera"]  # noqa: RUF012
@@ -169,42 +171,48 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         attention_kwargs: dict[str, Any] | None = None,
     ) -> Any:
         others = dict(attention_kwargs or {})
-        camera = others.pop("camera", None)
+        camera, guidance = others.pop("camera", None), others.pop("camera_guidance", 1.0)
         if unknown := set(others) - {"scale"}:  # diffusers would ignore it, and a misspelt camera would go unseen
             raise SightlineError(
-                f"attention_kwargs has {sorted(unknown)[0]!r}: expected 'camera', and 'scale' for LoRA."
+                f"attention_kwargs has {sorted(unknown)[0]!r}: expected 'camera', 'camera_guidance', and 'scale' for LoRA."
             )
+        inputs = (hidden_states, timestep, encoder_hidden_states, encoder_hidden_states_image)
+        packed = None if camera is None else self._packed(camera, hidden_states)
+        if packed is None or guidance == 1.0:
+            return self._forward_with(packed, *inputs, return_dict=return_dict, attention_kwargs=others)
+        # Both passes as one batch, so that offloaded weights travel once and a cache sees one call per step.
+        packed = packed.expand(len(hidden_states), -1, -1)
+        packed = torch.cat([packed, torch.zeros_like(packed)])  # [2 B, N, 90], the second half absent
+        twice = (None if one is None else torch.cat([one, one]) for one in inputs)
+        seen, blind = self._forward_with(packed, *twice, return_dict=False, attention_kwargs=others)[0].chunk(2)
+        output = torch.lerp(blind, seen, guidance)  # blind + guidance (seen - blind)
+        return Transformer2DModelOutput(sample=output) if return_dict else (output,)
+
+    def _forward_with(self, packed: Tensor | None, *inputs: Any, **options: Any) -> Any:
+        """The base's forward while this camera, [B or 1, N, 90] or None, lies where the call will find it: beside the RoPE
+        tables and, for a method that embeds, in the tokens."""
         try:
-            if camera is not None:
-                self._carry(self._packed(camera, hidden_states), camera.grid)
-            return super().forward(
-                hidden_states,
-                timestep,
-                encoder_hidden_states,
-                encoder_hidden_states_image,
-                return_dict=return_dict,
-                attention_kwargs=others,
-            )
+            if packed is not None:
+                first: CameraLayer = self.blocks[0].attn1.camera
+                if "embed" in first.touches:
+                    self.patch_embedding.tokens, packed = first("embed", packed, self._grid(inputs[0]))
+                self.rope.camera = packed
+            return super().forward(*inputs, **options)
         finally:
             self.rope.camera = self.patch_embedding.tokens = None
 
-    def _carry(self, packed: Tensor, grid: tuple[int, int, int]) -> None:
-        """Lay the camera where this call will find it: beside the RoPE tables, and in the embedded tokens."""
-        first: CameraLayer = self.blocks[0].attn1.camera
-        if "embed" in first.touches:
-            self.patch_embedding.tokens, packed = first("embed", packed, grid)
-        self.rope.camera = packed
+    def _grid(self, hidden_states: Tensor) -> tuple[int, ...]:  # latent frames, token rows, token columns
+        return tuple(size // patch for size, patch in zip(hidden_states.shape[2:], self.config.patch_size, strict=True))
 
     def _packed(self, camera: CameraTokens, hidden_states: Tensor) -> Tensor:  # -> [B or 1, N, 90]
         if not isinstance(camera, CameraTokens):
             raise SightlineError(
                 f"camera is a {type(camera).__name__}: expected CameraTokens (CameraTokens.from_trajectory)."
             )
-        latent = hidden_states.shape[2:]
-        grid = tuple(size // patch for size, patch in zip(latent, self.config.patch_size, strict=True))
+        latent, grid = tuple(hidden_states.shape[2:]), self._grid(hidden_states)
         if camera.grid != grid:
             raise SightlineError(
-                f"camera tokens lie on the grid {camera.grid}: expected {grid}, that of latents {tuple(latent)}."
+                f"camera tokens lie on the grid {camera.grid}: expected {grid}, that of latents {latent}."
             )
         batch = camera.packed.shape[0]
         if batch not in (1, hidden_states.shape[0]):

@@ -14,9 +14,11 @@ from sightline.errors import SightlineError
 
 # Each verb is the module of its name in this folder, with a `main(arguments)`.
 VERBS = {
+    "generate": "film an image and a prompt along a camera path",
     "trajectory": "make, show, convert and compare camera paths",
     "data": "look at sources of video with cameras, measure them, and cache their latents",
     "train": "train a model by a recipe, resume it, export it",
+    "lab": "make and measure the tiny model that ships with the package",
 }
 
 FAULT, INTERRUPTED = 2, 130  # exit codes

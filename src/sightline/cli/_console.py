@@ -1,22 +1,11 @@
-"""What the verbs print, and the words they read: tables, lines, bars, sizes."""
+"""What the verbs print: tables, lines, bars."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from sightline.errors import SightlineError
-
 Item = TypeVar("Item")
-
-
-def parsed_size(text: str) -> tuple[int, int]:
-    """(width, height) from WIDTHxHEIGHT."""
-    found = re.fullmatch(r"(\d+)[xX](\d+)", text.strip())
-    if not found:
-        raise SightlineError(f"size is {text!r}: expected WIDTHxHEIGHT, such as 832x480.")
-    return int(found[1]), int(found[2])
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from sightline.cli._console import bar, parsed_size, print_line, print_table
+from sightline.checks import parsed_size
+from sightline.cli._console import bar, print_line, print_table
 from sightline.errors import SightlineError
 
 if TYPE_CHECKING:

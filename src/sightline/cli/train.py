@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
@@ -16,7 +16,9 @@ from sightline.errors import SightlineError
 def main(arguments: Sequence[str]) -> None:
     """`sightline train RECIPE [--section.setting value ...]`, `sightline train export RUN OUT`."""
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(_HELP)
+        from sightline.training.recipe import shipped_recipes
+
+        print(_HELP.format(shipped=", ".join(shipped_recipes())))
         return
     if arguments[0] == "export":
         tyro.cli(Export, args=arguments[1:], prog="sightline train export", config=(FlagCreatePairsOff,)).run()
@@ -35,7 +37,7 @@ def main(arguments: Sequence[str]) -> None:
 _HELP = """usage: sightline train RECIPE [--resume latest|PATH] [--section.setting VALUE ...]
        sightline train export RUN OUT [--checkpoint latest|PATH]
 
-RECIPE is a YAML file or a shipped name (debug, lab-pretrain, lab-scope, paper-5b, paper-14b-high, paper-14b-low).
+RECIPE is a YAML file or a shipped name ({shipped}).
 Any setting can be overridden: sightline train debug --optimiser.steps 20 --output outputs/try.
 sightline train RECIPE --help lists the settings with the recipe's values.
 On several processes: accelerate launch --num_processes 8 -m sightline train RECIPE"""
@@ -43,6 +45,7 @@ On several processes: accelerate launch --num_processes 8 -m sightline train REC
 
 def _resume(arguments: list[str]) -> tuple[str | None, list[str]]:
     """--resume belongs to a run, not to its recipe."""
+    arguments = [part for one in arguments for part in (one.split("=", 1) if one.startswith("--resume=") else [one])]
     if "--resume" not in arguments:
         return None, arguments
     place = arguments.index("--resume")
@@ -64,7 +67,22 @@ class Export:
     last_weights: bool = False
     """The last weights, even where the run kept a moving average."""
 
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Of the weights in a folder; the camera's own stay float32."""
+    shard_size: str = "5GB"
+    """Largest file of a folder."""
+
     def run(self) -> None:
+        import torch
+
         from sightline.training.export import export
 
-        print(f"wrote {export(self.run_folder, self.output, self.checkpoint, False if self.last_weights else None)}")
+        written = export(
+            self.run_folder,
+            self.output,
+            self.checkpoint,
+            False if self.last_weights else None,
+            dtype=torch.bfloat16 if self.precision == "bf16" else torch.float32,
+            shard_size=self.shard_size,
+        )
+        print(f"wrote {written}")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 
-from sightline.cli._console import parsed_size, print_line, print_table
+from sightline.checks import parsed_size
+from sightline.cli._console import print_line, print_table
 from sightline.errors import SightlineError
 
 if TYPE_CHECKING:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,9 @@ _PIPELINES = {one.__name__: one for one in (WanPipeline, WanImageToVideoPipeline
 TEXT_TOKENS = 512  # what the Wan pipelines pad prompts to
 _PATCH = 2  # latent pixels per token, in every Wan release
 _PROBE = "A slow dolly, 3.5 m into room 27!"  # tokenizers that read this alike are taken for one
+# Held by whoever encodes or decodes: AutoencoderKLWan keeps its temporal caches on itself and fast tokenizers are not
+# for two threads either, while a feed's workers prepare clips as the trainer films its validation.
+ONE_AT_A_TIME = threading.RLock()
 _SAMPLED = 4096  # values of each weight that go into the digest of a model
 
 
@@ -67,32 +72,39 @@ class ClipEncoder:
     def encode(self, clip: Clip) -> dict[str, Tensor]:
         """latents [C, t, h, w] and text [tokens, D], float32; condition [C, t, h, w] for models with such channels."""
         video = pixels(clip.frames)
-        tensors = {"latents": self.latents(video), "text": self.text(clip.caption)}
+        tensors = {"latents": self.latents(video)[0].cpu(), "text": self.text(clip.caption)}
         if self.has_condition:
             first = torch.zeros_like(video)
             first[:, :, 0] = video[:, :, 0]
-            tensors["condition"] = self.latents(first)
+            tensors["condition"] = self.latents(first)[0].cpu()
         return tensors
 
     @torch.no_grad()
-    def latents(self, video: Tensor) -> Tensor:  # [1, 3, T, H, W] in -1..1 -> [C, t, h, w]
+    def latents(self, video: Tensor) -> Tensor:  # [B, 3, T, H, W] in -1..1 -> [B, C, t, h, w], on the VAE's device
         """The mode of the posterior, normalised by the VAE's own statistics, as WanImageToVideoPipeline does."""
         vae = self.pipe.vae
-        posterior = vae.encode(video.to(vae.device, vae.dtype)).latent_dist
+        with ONE_AT_A_TIME:
+            posterior = vae.encode(video.to(vae.device, vae.dtype)).latent_dist
         latents = posterior.mode().float()
         mean = torch.tensor(vae.config.latents_mean).view(1, vae.config.z_dim, 1, 1, 1).to(latents)
         inverse_std = 1.0 / torch.tensor(vae.config.latents_std).view(1, vae.config.z_dim, 1, 1, 1).to(latents)
-        return ((latents - mean) * inverse_std)[0].cpu()
+        return (latents - mean) * inverse_std
 
-    @torch.no_grad()
     def text(self, caption: str) -> Tensor:  # -> [tokens, D]
         """The pipeline's own embedding without its padding, which is zeros."""
-        embedding, _ = self.pipe.encode_prompt(
-            caption, do_classifier_free_guidance=False, max_sequence_length=TEXT_TOKENS
-        )
-        embedding = embedding[0].float().cpu()
+        embedding = self.texts([caption])[0]
         used = embedding.abs().amax(-1).nonzero()
         return embedding[: int(used[-1]) + 1 if len(used) else 0]
+
+    @torch.no_grad()
+    def texts(self, captions: Sequence[str], tokens: int = TEXT_TOKENS) -> Tensor:  # -> [B, tokens, D]
+        """The pipeline's own embeddings, on the CPU; longer captions are cut."""
+        with ONE_AT_A_TIME:
+            embeddings, _ = self.pipe.encode_prompt(
+                list(captions), do_classifier_free_guidance=False, max_sequence_length=tokens
+            )
+        result: Tensor = embeddings.float().cpu()
+        return result
 
     def digests(self) -> dict[str, str]:
         """Fingerprints of what latents and text depend on: the same model under another path counts as the same."""

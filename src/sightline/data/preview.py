@@ -16,10 +16,9 @@ from sightline.data.cut import Cut
 from sightline.data.sources import Source
 from sightline.errors import SightlineError
 from sightline.files import written_whole
+from sightline.pictures import contact_sheet
 from sightline.video import save_video
 
-_COLUMNS = 6  # frames of a clip on the contact sheet
-_SHEET_WIDTH = 1600
 _PAPER, _INK, _QUIET, _DONE = (255, 255, 255), (34, 38, 43), (195, 200, 207), (200, 69, 44)
 _OVERSAMPLING = 3  # lines are drawn this much larger and scaled down, which smooths them
 
@@ -36,27 +35,13 @@ def write_preview(source: Source, cut: Cut, clips: int, folder: str | Path, stri
         raise SightlineError(f"{source.name}: found no clip that can be read, expected at least one to show.")
     sheet = folder / f"{source.name}.png"
     with written_whole(sheet) as temporary:
-        contact_sheet(shown).save(temporary)
+        captions = [f"{clip.source}/{clip.name}   {clip.caption}" for clip in shown]
+        contact_sheet([clip.frames for clip in shown], captions).save(temporary)
     written = [sheet]
     for index, clip in enumerate(shown):
         written.append(folder / f"{source.name}-{index}.mp4")
         save_video(beside_path(clip), written[-1], fps=clip.trajectory.fps)
     return written
-
-
-def contact_sheet(clips: list[Clip]) -> Image.Image:
-    """One row of frames per clip, from its first to its last, over its caption."""
-    height, width = clips[0].frames.shape[1:3]
-    cell = (_SHEET_WIDTH // _COLUMNS, round(_SHEET_WIDTH / _COLUMNS * height / width))
-    row = cell[1] + 22
-    sheet = Image.new("RGB", (cell[0] * _COLUMNS, row * len(clips)), _PAPER)
-    draw = ImageDraw.Draw(sheet)
-    for number, clip in enumerate(clips):
-        for column, frame in enumerate(np.linspace(0, len(clip.frames) - 1, _COLUMNS).round().astype(int)):
-            picture = Image.fromarray(clip.frames[frame]).resize(cell, Image.Resampling.LANCZOS)
-            sheet.paste(picture, (column * cell[0], number * row))
-        draw.text((4, number * row + cell[1] + 4), f"{clip.source}/{clip.name}   {clip.caption}"[:240], fill=_INK)
-    return sheet
 
 
 def beside_path(clip: Clip) -> np.ndarray:  # -> [T, H, W + H, 3] uint8

@@ -11,7 +11,7 @@ from sightline.backbones.stock import AnyWanPipeline, WanImageToVideoPipeline, W
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.tokens import CameraTokens, LatentPose
 from sightline.cameras.trajectory import Trajectory
-from sightline.checks import whole_number
+from sightline.checks import number, whole_number
 from sightline.errors import SightlineError
 from sightline.generation.pipelines import experts, require_pipeline
 from sightline.video import as_frames, load_image
@@ -36,6 +36,7 @@ def generate(
     negative_prompt: str | None = None,
     steps: int = 50,
     guidance: float = 5.0,
+    camera_guidance: float = 1.0,
     seed: int = 0,
     anchor: int | None = 0,
     latent_pose: LatentPose = "last",
@@ -43,8 +44,9 @@ def generate(
 ) -> np.ndarray:  # [T, H, W, 3] uint8
     """Film the scene along the trajectory, which also sets the number of frames and the size of the picture.
 
-    The image becomes the first frame: it is scaled to cover the trajectory's picture and cropped in the middle. Both
-    passes of the text guidance get the same camera, so the camera's own guidance is 1, as in the paper.
+    The image becomes the first frame: it is scaled to cover the trajectory's picture and cropped in the middle.
+    guidance: of the text; both of its passes get the same camera. camera_guidance: 1 is the paper's; w takes each
+    pass with the camera and without it, and goes w times the way between them, at twice the cost.
     """
     require_pipeline(pipe)
     if not isinstance(trajectory, Trajectory):
@@ -56,13 +58,19 @@ def generate(
             f"prompt is a {type(prompt).__name__}: expected one text; call generate once for each video."
         )
     whole_number("steps", steps)
+    number("guidance", guidance)
     if not isinstance(seed, int):
         raise SightlineError(f"seed is {seed!r}: expected a whole number.")
     if reserved := sorted(set(options) & _SET_BY_GENERATE):
         raise SightlineError(
             f"{reserved[0]} is set by generate itself: expected trajectory, steps, guidance or seed instead."
         )
-    tokens = camera_tokens(pipe, trajectory, anchor=anchor, latent_pose=latent_pose)
+    # Models read no padding mask, so a prompt must be padded as in training: to 512, or, for a small model, to what its
+    # own tokenizer says.
+    options.setdefault("max_sequence_length", min(512, pipe.tokenizer.model_max_length))
+    camera: dict[str, Any] = {"camera": camera_tokens(pipe, trajectory, anchor=anchor, latent_pose=latent_pose)}
+    if number("camera_guidance", camera_guidance) != 1.0:
+        camera["camera_guidance"] = float(camera_guidance)
     pipe = pipeline_for_mode(pipe, with_image=image is not None)
     if image is not None:
         options["image"] = load_image(image, trajectory.width, trajectory.height)
@@ -75,7 +83,7 @@ def generate(
         num_inference_steps=steps,
         guidance_scale=guidance,
         generator=torch.Generator().manual_seed(seed),  # on the CPU: the same noise on every device
-        attention_kwargs={"camera": tokens, **(options.pop("attention_kwargs", None) or {})},
+        attention_kwargs={**camera, **(options.pop("attention_kwargs", None) or {})},
         output_type="np",
         **options,
     ).frames[0]
@@ -138,4 +146,6 @@ def pipeline_for_mode(pipe: AnyWanPipeline, with_image: bool) -> AnyWanPipeline:
         return pipe
     flags = {name: pipe.config[name] for name in ("boundary_ratio", "expand_timesteps")}
     parts = {name: part for name, part in pipe.components.items() if name not in ("image_encoder", "image_processor")}
-    return wanted(**parts, **flags)
+    other = wanted(**parts, **flags)
+    other.set_progress_bar_config(**getattr(pipe, "_progress_bar_config", {}))
+    return other

@@ -15,6 +15,7 @@ from sightline.backbones.stock import EXPERTS, AnyWanPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import Encoding
 from sightline.errors import SightlineError
+from sightline.lab import shipped
 
 
 def load_pipeline(
@@ -27,7 +28,8 @@ def load_pipeline(
 ) -> AnyWanPipeline:
     """A stock diffusers Wan pipeline whose transformers take a camera.
 
-    model: a hub id such as "Wan-AI/Wan2.2-TI2V-5B-Diffusers", or a folder in the same layout.
+    model: a hub id such as "Wan-AI/Wan2.2-TI2V-5B-Diffusers", or a folder in the same layout; "lab" is the tiny model that
+        ships with this package, and None is that with its own camera.
     camera: trained camera weights: a file of `save_camera`, a folder of `save_pretrained`, or, for a model with two
         experts, a folder that holds transformer and transformer_2 of either kind. An encoding such as `Scope()` puts
         an untrained one in, which changes nothing until it is trained. None keeps the transformers as they were saved.
@@ -35,7 +37,9 @@ def load_pipeline(
     options: passed on to diffusers' from_pretrained.
     """
     if model is None:
-        raise SightlineError("model is missing and none ships with this version: expected a hub id or a folder.")
+        camera = shipped.camera() if camera is None else camera
+        model = "lab"
+    model = shipped.base() if model == "lab" else model
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     dtype = dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
     try:

@@ -1,6 +1,6 @@
 """An autoencoder without weights, for debugging: latents are pixels, so a run can be judged before any VAE is trained.
 
-Interface and frame counts of AutoencoderKLWan: latent frame k is raw frame 4k, its 48 channels are 4 x 4 blocks of RGB.
+Interface and frame counts of AutoencoderKLWan: latent frame k is raw frame 4k, its 12 channels are 2 x 2 blocks of RGB.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from diffusers.configuration_utils import ConfigMixin, register_to_config
 from diffusers.models.modeling_utils import ModelMixin
 from torch import Tensor, nn
 
-BLOCK = 4  # pixels per latent pixel, along each side
+# Pixels per latent pixel, along each side. A model of velocities passes the noise of a token on, so the token's numbers (4 x
+# CHANNELS with Wan's patches of 2 x 2) must be fewer than the model is wide: with blocks of 4 the tiny one could not learn.
+BLOCK = 2
 CHANNELS = 3 * BLOCK * BLOCK
 
 

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast, UMT5Config, UMT5EncoderModel
 
 from sightline.backbones.stock import AnyWanPipeline, WanImageToVideoPipeline, WanPipeline
 from sightline.errors import SightlineError
-from sightline.lab.pixels import PixelAutoencoder
+from sightline.lab.pixels import CHANNELS, PixelAutoencoder
 
 Kind = Literal["ti2v-5b", "i2v-a14b", "t2v-a14b", "pixels"]
 
@@ -19,7 +19,12 @@ _TEXT_DIM = 32
 
 # What differs between the three releases, apart from size: channels, VAE, experts and the pipeline's flags.
 # "pixels" is TI2V-5B over an autoencoder without weights, and a little wider, so that it can learn something on a CPU.
-_TRANSFORMER_CHANNELS = {"ti2v-5b": (48, 48), "i2v-a14b": (36, 16), "t2v-a14b": (16, 16), "pixels": (48, 48)}
+_TRANSFORMER_CHANNELS = {
+    "ti2v-5b": (48, 48),
+    "i2v-a14b": (36, 16),
+    "t2v-a14b": (16, 16),
+    "pixels": (CHANNELS, CHANNELS),
+}
 _TRANSFORMER_SIZE = {"num_attention_heads": 2, "attention_head_dim": 12, "ffn_dim": 32, "num_layers": 2, "freq_dim": 64}
 _PIXELS_SIZE = {"num_attention_heads": 4, "attention_head_dim": 24, "ffn_dim": 256, "num_layers": 4, "freq_dim": 64}
 _PIPELINE_FLAGS: dict[str, dict[str, Any]] = {
@@ -49,7 +54,7 @@ def tiny_transformer(kind: Kind = "ti2v-5b", seed: int = 0) -> WanTransformer3DM
 
 
 def tiny_vae(kind: Kind = "ti2v-5b", seed: int = 0) -> AutoencoderKLWan | PixelAutoencoder:
-    """The matching video autoencoder: 4 x 16 x 16 for TI2V-5B, 4 x 8 x 8 for the A14B pair, 4 x 4 x 4 for pixels."""
+    """The matching video autoencoder: 4 x 16 x 16 for TI2V-5B, 4 x 8 x 8 for the A14B pair, 4 x 2 x 2 for pixels."""
     _require_kind(kind)
     if kind == "pixels":
         return PixelAutoencoder()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,17 +11,32 @@ from sightline.backbones.adapter import save_camera
 from sightline.backbones.wan import CAMERA_KEY
 from sightline.data.encode import weights_digest
 from sightline.errors import SightlineError
+from sightline.files import written_folder
 from sightline.training import checkpoint
 from sightline.training.recipe import Recipe
 from sightline.training.setup import build_model, load_base
 from sightline.training.trainable import choose_trainable
 
 
-def export(run: Path, output: Path, which: str = "latest", averaged: bool | None = None) -> Path:
-    """Write a run's model: a folder for from_pretrained, or, for an output named *.safetensors, the camera alone.
+def export(
+    run: Path,
+    output: Path,
+    which: str = "latest",
+    averaged: bool | None = None,
+    *,
+    dtype: torch.dtype = torch.float32,
+    shard_size: str = "5GB",
+) -> Path:
+    """Write a run's model: a folder for from_pretrained, or, for an output named *.safetensors, the camera alone, with
+    the LoRA weights of a run that trained such.
 
     averaged: the moving average rather than the last weights; None takes it where there is one.
+    dtype: of a folder's weights; the camera's stay float32. shard_size: of a folder's files at most.
     """
+    if not (run / "recipe.yaml").is_file():
+        raise SightlineError(f"{run} is no run: expected the folder that sightline train wrote.")
+    if output.exists() and output.suffix != ".safetensors":
+        raise SightlineError(f"{output} exists already: expected a new folder.")
     recipe = Recipe.from_yaml(run / "recipe.yaml")
     found = checkpoint.find_checkpoint(run, which)
     if found is None:
@@ -42,21 +56,20 @@ def export(run: Path, output: Path, which: str = "latest", averaged: bool | None
         with torch.no_grad():
             for name, tensor in average.items():
                 trainable[name].copy_(tensor)
-    if recipe.model.train == "lora":
-        model.fuse_lora()
-        model.unload_lora()
     if output.suffix == ".safetensors":
-        beyond = [name for name in trainable if CAMERA_KEY not in name]
+        beyond = [name for name in trainable if CAMERA_KEY not in name and "lora_" not in name]
         if beyond:
             raise SightlineError(
                 f"{output} would hold the camera alone, but the run also trained {beyond[0]}: expected a folder as output."
             )
         save_camera(model, output, recipe.model.component)
         return output
-    temporary = output.with_name(f".{output.name}.writing")
-    shutil.rmtree(temporary, ignore_errors=True)
-    model.eval().save_pretrained(temporary)
-    if output.exists():
-        raise SightlineError(f"{output} exists already: expected a new folder.")
-    temporary.rename(output)
+    if recipe.model.train == "lora":
+        model.fuse_lora()
+        model.unload_lora()
+    for name, parameter in model.named_parameters():
+        if CAMERA_KEY not in name:
+            parameter.data = parameter.data.to(dtype)
+    with written_folder(output) as folder:
+        model.eval().save_pretrained(folder, max_shard_size=shard_size)
     return output

@@ -5,34 +5,27 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 import torch
+from rich.console import Console
+from rich.progress import track
 from torch import Tensor
 
 from sightline.cameras.tokens import CameraTokens
-from sightline.data.cached import CachedClip, CachedClips
+from sightline.data.cached import CachedClips
 from sightline.data.clips import Clips
 from sightline.data.cut import Cut
 from sightline.data.encode import ClipEncoder, padded_text
 from sightline.data.order import Mixed, Order, Shuffled
-from sightline.data.sources import open_sources
+from sightline.data.sources import Worlds, open_sources
 from sightline.data.split import is_held_out
 from sightline.errors import SightlineError
+from sightline.training.encoded import EncodedClips, Filmed, OneByOne, World, encode_clip
 from sightline.training.objective import Batch
 from sightline.training.recipe import Data
-
-_TEMPORAL_STRIDE = 4  # raw frames per latent frame, in every Wan release
-
-
-class EncodedClips(Protocol):
-    """Clips whose latents and text are ready: from a cache, or made on the spot."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int) -> CachedClip: ...
 
 
 class Feed:
@@ -43,12 +36,11 @@ class Feed:
         train: EncodedClips,
         held_out: EncodedClips,
         order: Order,
-        empty_text: Tensor,  # [L, D], the embedding of no prompt; other prompts are cut to its length
-        patch: tuple[int, int, int],
+        empty_text: Tensor,  # [L, D], the embedding of no prompt
         with_camera: bool,
     ) -> None:
         self.train, self.held_out, self.order = train, held_out, order
-        self.empty_text, self.patch, self.with_camera = empty_text, patch, with_camera
+        self.empty_text, self.with_camera = empty_text, with_camera
 
     def micro_batches(
         self, start: int, batch: int, share: list[slice], workers: int, device: torch.device
@@ -74,24 +66,27 @@ class Feed:
         return to_device(self._read(self.held_out, indices, [-1 - index for index in indices]), device)
 
     def _read(self, clips: EncodedClips, indices: Sequence[int], numbers: Sequence[int]) -> Batch:
-        read = [clips[index] for index in indices]
-        latents = torch.stack([clip.latents for clip in read])
-        (t, h, w), (patch_t, patch_h, patch_w) = latents.shape[2:], self.patch
-        grid = (t // patch_t, h // patch_h, w // patch_w)
-        conditions = [clip.condition for clip in read if clip.condition is not None]
+        read = clips.read(indices)
         return Batch(
             numbers=list(numbers),
-            latents=latents,
-            text=torch.stack([clip.text[: len(self.empty_text)] for clip in read]),
+            latents=read.latents,
+            text=read.text,
             empty_text=self.empty_text,
-            camera=CameraTokens.batch([CameraTokens.from_trajectory(clip.trajectory, grid) for clip in read])
-            if self.with_camera
-            else None,
-            condition=torch.stack([with_first_frame_mask(one) for one in conditions]) if conditions else None,
+            camera=read.camera if self.with_camera else None,
+            condition=read.condition,
         )
 
 
-def make_feed(data: Data, pipe: Any, seed: int, *, patch: tuple[int, int, int], with_camera: bool) -> Feed:
+def make_feed(
+    data: Data,
+    pipe: Any,
+    seed: int,
+    *,
+    patch: Sequence[int],
+    with_camera: bool,
+    device: torch.device,
+    quiet: bool = True,
+) -> Feed:
     """The feed a recipe asks for: a cache, or sources whose clips the pipeline's own parts encode as they come."""
     encoder = ClipEncoder(pipe)
     empty_text = padded_text(encoder.text(""))[: data.text_tokens]
@@ -101,17 +96,24 @@ def make_feed(data: Data, pipe: Any, seed: int, *, patch: tuple[int, int, int], 
         cached = CachedClips(data.cache)
         out = [is_held_out(entry["source"], entry["name"], data.held_out) for entry in cached.entries]
         kept = [index for index, held in enumerate(out) if not held]
-        train = _Chosen(cached, kept)
-        held_out = _Chosen(cached, [index for index, held in enumerate(out) if held])
+        others = [index for index, held in enumerate(out) if held]
+        train, held_out = (
+            OneByOne(cached, one, lambda clip: clip, patch, data.text_tokens, data.keep_in_memory)
+            for one in (kept, others)
+        )
         groups = _grouped([cached.entries[index]["source"] for index in kept])
     else:
-        cut = Cut(frames=data.frames, width=data.width, height=data.height, near_depth=data.near_depth)
-        sources = open_sources(data.sources)
         encoder.check_size(data.width, data.height)
-        clips = Clips(sources, cut, part="train", held_out=data.held_out)
-        others = Clips(sources, cut, part="held-out", held_out=data.held_out)
-        train, held_out = (_OnTheFly(one, encoder, {} if data.keep_in_memory else None) for one in (clips, others))
-        groups = _grouped([clips.sources[window.source].name for window in clips.windows])
+        pipe.vae.to(device)  # clips are encoded where the model is trained
+        clips = [_clips_of(data, part) for part in ("train", "held-out")]
+        groups = _grouped([clips[0].sources[window.source].name for window in clips[0].windows])
+        if all(_made_to_measure(source, clips[0].cut) for source in clips[0].sources):
+            train, held_out = (_filmed(part, data, encoder, patch, quiet) for part in clips)
+        else:
+            encode = partial(encode_clip, encoder)
+            train, held_out = (
+                OneByOne(part, range(len(part)), encode, patch, data.text_tokens, data.keep_in_memory) for part in clips
+            )
     for name, part in (("training", train), ("held-out", held_out)):
         if not len(part):
             raise SightlineError(f"the data has no {name} clips: expected some (data.held_out is {data.held_out}).")
@@ -122,14 +124,30 @@ def make_feed(data: Data, pipe: Any, seed: int, *, patch: tuple[int, int, int], 
                 f"data.weights has {len(data.weights)} entries: expected {len(groups)}, for {list(groups)}."
             )
         order = Mixed(groups, dict(zip(groups, data.weights, strict=True)), seed)
-    return Feed(train, held_out, order, empty_text, patch, with_camera)
+    return Feed(train, held_out, order, empty_text, with_camera)
 
 
-def with_first_frame_mask(condition: Tensor) -> Tensor:  # [C, t, h, w] -> [4 + C, t, h, w]
-    """I2V-A14B's channels beside the noise: which of a latent's four raw frames are given, then the image latents."""
-    mask = torch.zeros(_TEMPORAL_STRIDE, *condition.shape[1:])
-    mask[:, 0] = 1.0  # raw frame 0 alone makes latent frame 0
-    return torch.cat([mask, condition])
+def _clips_of(data: Data, part: Any) -> Clips:
+    cut = Cut(frames=data.frames, width=data.width, height=data.height, near_depth=data.near_depth)
+    return Clips(open_sources(data.sources), cut, part=part, held_out=data.held_out)
+
+
+def _made_to_measure(source: Any, cut: Cut) -> bool:
+    """Whether these are worlds whose every shot is one clip, so that whole batches can be filmed at once."""
+    return isinstance(source, Worlds) and (source.frames, source.width, source.height) == (
+        cut.frames,
+        cut.width,
+        cut.height,
+    )
+
+
+def _filmed(clips: Clips, data: Data, encoder: ClipEncoder, patch: Sequence[int], quiet: bool) -> Filmed:
+    worlds = []
+    for window in clips.windows:
+        source: Any = clips.sources[window.source]
+        worlds.append(World(source.style, int(window.shot), source.eta))
+    bar = partial(track, description="filming worlds", console=Console(stderr=True), disable=quiet)
+    return Filmed(worlds, clips.cut, encoder, patch, data.text_tokens, data.keep_in_memory and bool(worlds), bar)
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:
@@ -139,46 +157,6 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
         if isinstance(value := getattr(batch, field.name), Tensor | CameraTokens)
     }
     return dataclasses.replace(batch, **moved)
-
-
-@dataclass(frozen=True)
-class _Chosen:
-    clips: CachedClips
-    indices: list[int]
-
-    def __len__(self) -> int:
-        return len(self.indices)
-
-    def __getitem__(self, index: int) -> CachedClip:
-        return self.clips[self.indices[index]]
-
-
-@dataclass(frozen=True)
-class _OnTheFly:
-    clips: Clips
-    encoder: ClipEncoder
-    kept: dict[int, CachedClip] | None  # clips already made, where the recipe keeps them in memory
-
-    def __len__(self) -> int:
-        return len(self.clips)
-
-    def __getitem__(self, index: int) -> CachedClip:
-        if self.kept is not None and index in self.kept:
-            return self.kept[index]
-        clip = self.clips[index]
-        tensors = self.encoder.encode(clip)
-        encoded = CachedClip(
-            tensors["latents"],
-            padded_text(tensors["text"]),
-            tensors.get("condition"),
-            clip.trajectory,
-            clip.caption,
-            clip.source,
-            clip.name,
-        )
-        if self.kept is not None:
-            self.kept[index] = encoded
-        return encoded
 
 
 def _grouped(names: Sequence[str]) -> dict[str, list[int]]:

@@ -20,6 +20,8 @@ TrainableSet = Literal["paper", "encoding", "self_attention", "all", "lora"]
 Timesteps = Literal["shifted_uniform", "uniform", "logit_normal"]
 Parallel = Literal["ddp", "fsdp2"]
 
+_SHIPPED = Path(__file__).parents[1] / "recipes"
+
 
 @dataclass(frozen=True)
 class Model:
@@ -91,6 +93,9 @@ class Optimiser:
     """AdamW with warm-up and a cosine to a share of the starting rate."""
 
     steps: int = 20_000
+    seconds: float | None = None
+    """Train for this long, or for `steps` where those are done earlier. The rate then follows the clock, so that such a run
+    cannot be repeated bit for bit."""
     batch: int = 8
     """Clips per step, over all processes and accumulated micro-batches."""
     micro_batch: int = 1
@@ -119,6 +124,14 @@ class Validation:
     guidance: float = 5.0
 
 
+_AT_LEAST_1 = {
+    "optimiser": ("steps", "batch", "micro_batch"),
+    "data": ("frames", "width", "height", "text_tokens"),
+    "model": ("lora_rank",),
+    "validation": ("every", "clips", "sampling_steps"),
+}
+
+
 @dataclass(frozen=True)
 class Recipe:
     """One run."""
@@ -141,19 +154,30 @@ class Recipe:
     log: Literal["tensorboard", "wandb", "none"] = "tensorboard"
 
     def __post_init__(self) -> None:
-        o, d, j = self.optimiser, self.data, self.objective
-        for name, value in (("steps", o.steps), ("batch", o.batch), ("micro_batch", o.micro_batch)):
-            whole_number(f"optimiser.{name}", value)
-        for name in ("frames", "width", "height", "text_tokens"):
-            whole_number(f"data.{name}", getattr(d, name))
+        o, d, j, v = self.optimiser, self.data, self.objective, self.validation
+        for section, names in _AT_LEAST_1.items():
+            for name in names:
+                whole_number(f"{section}.{name}", getattr(getattr(self, section), name))
         whole_number("checkpoint_every", self.checkpoint_every)
         whole_number("keep", self.keep)
-        number("optimiser.rate", o.rate, above=0.0)
-        number("optimiser.clip", o.clip, above=0.0)
-        number("objective.shift", j.shift, above=0.0)
+        for name, value in (("optimiser.rate", o.rate), ("optimiser.clip", o.clip), ("objective.shift", j.shift)):
+            number(name, value, above=0.0)
+        for name in ("new_rate", "epsilon", "decay", "warmup", "final"):
+            number(f"optimiser.{name}", getattr(o, name), at_least=0.0)
+        for name, value in (("data.workers", d.workers), ("validation.videos", v.videos), ("seed", self.seed)):
+            number(name, value, at_least=0.0)
+        number("validation.guidance", v.guidance)
         for name in ("image_to_video", "text_dropout", "camera_dropout", "log_scale_probability"):
-            if not 0 <= getattr(j, name) <= 1:
-                raise SightlineError(f"objective.{name} is {getattr(j, name)}: expected a share from 0 to 1.")
+            _share(f"objective.{name}", getattr(j, name))
+        _share("data.held_out", d.held_out)
+        for name, decay in (("beta_1", o.beta_1), ("beta_2", o.beta_2), ("ema", o.ema)):
+            if decay is not None and not 0 <= decay < 1:
+                raise SightlineError(f"optimiser.{name} is {decay}: expected a number from 0 to below 1.")
+        if not (math.isfinite(j.log_scale_low) and j.log_scale_low <= j.log_scale_high < math.inf):
+            raise SightlineError(
+                f"objective.log_scale_low and log_scale_high are {j.log_scale_low} and {j.log_scale_high}: "
+                "expected two numbers, low <= high."
+            )
         if not 0 <= j.sigma_low < j.sigma_high <= 1:
             raise SightlineError(
                 f"objective.sigma_low and sigma_high are {j.sigma_low} and {j.sigma_high}: expected 0 <= low < high <= 1."
@@ -185,15 +209,26 @@ class Recipe:
         return yaml.safe_dump(_plain(dataclasses.asdict(self)), sort_keys=False)
 
 
+def _share(name: str, value: float) -> None:
+    if not 0 <= value <= 1:
+        raise SightlineError(f"{name} is {value}: expected a share from 0 to 1.")
+
+
+def shipped_recipes() -> list[str]:
+    return sorted(path.stem for path in _SHIPPED.glob("*.yaml"))
+
+
 def find_recipe(name: str | Path) -> Path:
     """The file itself, or the shipped recipe of that name."""
     path = Path(name)
     if path.is_file():
         return path
-    shipped = Path(__file__).parents[1] / "recipes" / f"{path}.yaml"
+    shipped = _SHIPPED / f"{path}.yaml"
     if shipped.is_file():
         return shipped
-    raise SightlineError(f"{path} is neither a file nor a shipped recipe: expected a YAML file or a name like debug.")
+    raise SightlineError(
+        f"{str(name)!r} is neither a file nor a shipped recipe: expected a YAML file or one of {', '.join(shipped_recipes())}."
+    )
 
 
 def _filled(cls: type[Any], content: Any, place: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import time
@@ -18,6 +19,7 @@ from torch import Tensor
 
 from sightline import __version__
 from sightline.errors import SightlineError
+from sightline.files import reason
 from sightline.training.memory import GIB
 from sightline.training.recipe import Recipe
 
@@ -34,19 +36,24 @@ class Report:
 
     def __enter__(self) -> Report:
         if self.speaks:
-            self.run.mkdir(parents=True, exist_ok=True)
+            try:
+                self.run.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise SightlineError(
+                    f"output {self.run} cannot be written ({reason(error)}): expected a new folder or an earlier run's."
+                ) from None
+            self._tracker = make_tracker(self.recipe, self.run)
             self._log = (self.run / "log.jsonl").open("a")
             self._line(event="start", version=__version__, revision=git_revision(), seconds=time.time())
-            self._tracker = make_tracker(self.recipe, self.run)
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
         if self.speaks:
             self._log.close()
             if self._tracker is not None:
-                self._tracker.close()
+                self._tracker.close(failed=error is not None)
 
     def say(self, line: str) -> None:
         self.console.print(line)
@@ -88,8 +95,7 @@ class Report:
     def scalars(self, figures: dict[str, float], step: int, group: str) -> None:
         """Numbers under `group` to the tracker."""
         if self._tracker is not None:
-            for name, value in figures.items():
-                self._tracker.scalar(f"{group}/{name}", value, step)
+            self._tracker.scalars({f"{group}/{name}": value for name, value in figures.items()}, step)
 
     def log_validation(self, figures: dict[str, float], step: int) -> None:
         if not self.speaks:
@@ -114,15 +120,16 @@ class _Tensorboard:
 
         self.writer = SummaryWriter(str(folder))
 
-    def scalar(self, name: str, value: float, step: int) -> None:
-        self.writer.add_scalar(name, value, step)
+    def scalars(self, figures: dict[str, float], step: int) -> None:
+        for name, value in figures.items():
+            self.writer.add_scalar(name, value, step)
 
     def video(self, name: str, frames: Any, step: int) -> None:
         # As a strip of pictures: tensorboard's own videos need a package that is no longer kept up.
         strip = torch.from_numpy(frames[:: max(len(frames) // 6, 1)]).permute(1, 0, 2, 3).flatten(1, 2)
         self.writer.add_image(name, strip, step, dataformats="HWC")
 
-    def close(self) -> None:
+    def close(self, failed: bool) -> None:
         self.writer.close()
 
 
@@ -131,18 +138,18 @@ class _Wandb:
         import wandb
 
         self.wandb = wandb
-        self.run = wandb.init(
-            project="sightline", dir=str(folder), name=folder.name, config={"recipe": recipe.to_yaml()}
-        )
+        self.run = wandb.init(project="sightline", dir=str(folder), name=folder.name, config=dataclasses.asdict(recipe))
+        # The step is a number among others: wandb's own must never go back, and a resumed run repeats some.
+        self.run.define_metric("*", step_metric="step")
 
-    def scalar(self, name: str, value: float, step: int) -> None:
-        self.run.log({name: value, "step": step})
+    def scalars(self, figures: dict[str, float], step: int) -> None:
+        self.run.log({**figures, "step": step})
 
     def video(self, name: str, frames: Any, step: int) -> None:
         self.run.log({name: self.wandb.Video(frames.transpose(0, 3, 1, 2), fps=16), "step": step})
 
-    def close(self) -> None:
-        self.run.finish()
+    def close(self, failed: bool) -> None:
+        self.run.finish(exit_code=1 if failed else 0)
 
 
 def make_tracker(recipe: Recipe, run: Path) -> _Tensorboard | _Wandb | None:

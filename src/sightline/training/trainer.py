@@ -12,6 +12,7 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
+from sightline.data.cached import CachedClips
 from sightline.data.encode import weights_digest
 from sightline.errors import SightlineError
 from sightline.files import write_whole
@@ -37,6 +38,8 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
     micro_batches = shares_of_a_step(recipe.optimiser, rank, processes)
     torch.manual_seed(recipe.seed)  # the encoding's start, the same in every process
 
+    if recipe.data.cache is not None:
+        CachedClips(recipe.data.cache)  # a cache that is not there is refused before a large model is read
     pipe = load_base(recipe.model)
     base = weights_digest(getattr(pipe, recipe.model.component))
     bare = build_model(pipe, recipe.model)
@@ -45,14 +48,18 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
         raise SightlineError(f"model.train is {recipe.model.train!r}: this model has no such parameters to train.")
     config: Any = bare.config
     feed = make_feed(
-        recipe.data, pipe, recipe.seed, patch=tuple(config.patch_size), with_camera=hasattr(bare, "camera_layers")
+        recipe.data,
+        pipe,
+        recipe.seed,
+        patch=tuple(config.patch_size),
+        with_camera=hasattr(bare, "camera_layers"),
+        device=device,
+        quiet=not accelerator.is_main_process,
     )
 
     with Report(run, recipe, accelerator) as report:
         report.say_trainable(summary(bare))
-        tokens = math.prod(
-            size // patch for size, patch in zip(feed.held_out[0].latents.shape[1:], config.patch_size, strict=True)
-        )
+        tokens = math.prod(feed.held_out.read([0]).camera.grid)
         report.say(memory.require_fit(memory.estimate(bare, recipe, tokens, processes), recipe, device))
         model = share(bare, recipe.parallel, processes, device)
         trainable = {name: p for name, p in bare.named_parameters() if p.requires_grad}  # sharding replaces parameters
@@ -69,8 +76,10 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
         batches = feed.micro_batches(
             done * recipe.optimiser.batch, recipe.optimiser.batch, micro_batches, recipe.data.workers, device
         )
+        clock = Clock(recipe.optimiser.seconds, accelerator)
         for step in report.steps(done, recipe.optimiser.steps):
             started = time.perf_counter()
+            spent = clock.spent()
             loss = torch.zeros((), device=device)
             for micro in range(len(micro_batches)):
                 batch = next(batches)
@@ -88,7 +97,7 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
                     f"intact. Try a lower optimiser.rate, a warm-up, or precision: fp32."
                 )
             norm = nn.utils.clip_grad_norm_(trainable.values(), recipe.optimiser.clip)
-            rate = set_rate(optimiser, recipe.optimiser, step)
+            rate = set_rate(optimiser, recipe.optimiser, step, spent)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
             if average is not None:
@@ -96,7 +105,7 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
             report.log_step(step, loss, norm, rate, time.perf_counter() - started)
 
             finished = step + 1
-            last = finished == recipe.optimiser.steps
+            last = finished == recipe.optimiser.steps or spent >= 1
             if finished % recipe.checkpoint_every == 0 or last:
                 state = checkpoint.State(finished, base)
                 checkpoint.save_checkpoint(
@@ -105,6 +114,8 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
             if finished % recipe.validation.every == 0 or last:
                 with averaged(trainable, average):
                     validation.validate(model, bare, pipe, feed, recipe, report, finished, device)
+            if last:
+                break
     accelerator.wait_for_everyone()
     return run
 
@@ -136,12 +147,31 @@ def make_optimiser(trainable: dict[str, nn.Parameter], settings: Optimiser) -> t
     )
 
 
-def set_rate(optimiser: torch.optim.Optimizer, settings: Optimiser, step: int) -> float:
-    """Warm-up, then a cosine down to `final` of the rate at the last step; a function of the step alone."""
+class Clock:
+    """How much of a run's time is spent, from its second step on: the first one may compile."""
+
+    def __init__(self, seconds: float | None, accelerator: Accelerator) -> None:
+        self.seconds, self.accelerator = seconds, accelerator
+        self.calls, self.began = 0, 0.0
+
+    def spent(self) -> float:
+        """As a share; every process is told the same."""
+        if self.seconds is None:
+            return 0.0
+        self.calls += 1
+        if self.calls == 2:
+            self.began = time.perf_counter()
+        share = (time.perf_counter() - self.began) / self.seconds if self.calls > 1 else 0.0
+        return float(self.accelerator.reduce(torch.tensor(share, device=self.accelerator.device), "mean"))
+
+
+def set_rate(optimiser: torch.optim.Optimizer, settings: Optimiser, step: int, spent: float = 0.0) -> float:
+    """Warm-up, then a cosine down to `final` of the rate at the last step. A function of the step alone, unless the run is
+    bounded in time, of which `spent` is the share that is over."""
     if step < settings.warmup:
         share = (step + 1) / settings.warmup
     else:
-        progress = (step - settings.warmup) / max(settings.steps - settings.warmup, 1)
+        progress = max((step - settings.warmup) / max(settings.steps - settings.warmup, 1), min(spent, 1.0))
         share = settings.final + (1 - settings.final) * 0.5 * (1 + math.cos(math.pi * progress))
     for group in optimiser.param_groups:
         group["lr"] = settings.rate * share * group["multiple"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from sightline.cameras.tokens import CameraTokens
+from sightline.data.encode import ONE_AT_A_TIME
 from sightline.generation.generate import pipeline_for_mode
 from sightline.training.feeds import Feed
 from sightline.training.objective import Batch, Draw, draw, flow_matching_loss, sigma_of
@@ -37,19 +39,35 @@ def validate(
 ) -> dict[str, float]:
     """Every process scores the same clips, since a sharded model needs them all; the main one writes."""
     bare.eval()
+    # Clips are scored and filmed one at a time: compiling the blocks for that takes longer than it saves.
+    eager = torch.compiler.set_stance("force_eager") if recipe.model.compile else nullcontext()
     try:
-        figures = held_out_losses(model, feed, recipe, device)
-        figures |= camera_figures(bare)
-        report.log_validation(figures, step)
-        for index in range(min(recipe.validation.videos, len(feed.held_out))):
-            true, generated = generate_beside(bare, pipe, feed, recipe, index, device)
-            if report.speaks:
-                both = np.concatenate([true, generated], axis=2)
-                save_video(both, Path(recipe.output) / "samples" / f"step-{step:08d}-{index}.mp4")
-                report.video(f"true beside generated {index}", both, step)
-        return figures
+        with eager:
+            return _validate(model, bare, pipe, feed, recipe, report, step, device)
     finally:
         bare.train()
+
+
+def _validate(
+    model: nn.Module,
+    bare: nn.Module,
+    pipe: Any,
+    feed: Feed,
+    recipe: Recipe,
+    report: Report,
+    step: int,
+    device: torch.device,
+) -> dict[str, float]:
+    figures = held_out_losses(model, feed, recipe, device)
+    figures |= camera_figures(bare)
+    report.log_validation(figures, step)
+    for index in range(min(recipe.validation.videos, len(feed.held_out))):
+        true, generated = generate_beside(bare, pipe, feed, recipe, index, device)
+        if report.speaks:
+            both = np.concatenate([true, generated], axis=2)
+            save_video(both, Path(recipe.output) / "samples" / f"step-{step:08d}-{index}.mp4")
+            report.video(f"true beside generated {index}", both, step)
+    return figures
 
 
 @torch.no_grad()
@@ -119,15 +137,18 @@ def generate_beside(
     if with_image:
         call["image"] = Image.fromarray(true[0])
     runner.set_progress_bar_config(disable=True)
-    return true, as_frames(runner(**call).frames[0])
+    with ONE_AT_A_TIME:
+        return true, as_frames(runner(**call).frames[0])
 
 
 def decode(pipe: Any, latents: Tensor) -> np.ndarray:  # [1, C, t, h, w] -> [T, H, W, 3] uint8
     """Normalised latents back to pictures, as the pipelines do."""
-    vae = pipe.vae.to(latents.device)
+    with ONE_AT_A_TIME:
+        vae = pipe.vae.to(latents.device)
     shape = (1, vae.config.z_dim, 1, 1, 1)
     mean, std = (
         torch.tensor(values).view(shape).to(latents) for values in (vae.config.latents_mean, vae.config.latents_std)
     )
-    video = vae.decode((latents * std + mean).to(vae.dtype), return_dict=False)[0][0].float()  # [3, T, H, W]
+    with ONE_AT_A_TIME:
+        video = vae.decode((latents * std + mean).to(vae.dtype), return_dict=False)[0][0].float()  # [3, T, H, W]
     return ((video.clamp(-1, 1) + 1) * 127.5).round().byte().permute(1, 2, 3, 0).cpu().numpy()

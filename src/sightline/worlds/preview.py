@@ -7,20 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageDraw
 from torch import Tensor
 
 from sightline.cameras import lens
 from sightline.checks import whole_number
 from sightline.errors import SightlineError
 from sightline.files import written_whole
+from sightline.pictures import contact_sheet
 from sightline.video import save_video
 from sightline.worlds.render import DEFAULT_SAMPLES
 from sightline.worlds.scene import KINDS, Scene
 from sightline.worlds.styles import WorldBatch, sample_batch
 
-_COLUMNS = 6
-_GAP, _TEXT = 4, 18
 _ROOM, _AROUND, _LEAST_MAP = 50.0, 4.0, 4.0  # metres: a larger world is outdoors; sides of the way; side of the map
 _PAPER, _INK, _QUIET, _WAY, _CAMERA = (250, 249, 246), (34, 38, 43), (203, 200, 192), (47, 93, 140), (200, 69, 44)
 
@@ -41,23 +40,9 @@ def write_preview(
     video = batch.render_frames(device, samples=samples).cpu()  # [B, T, H, W, 3]
     sheet, film = Path(out_dir) / f"{style}.png", Path(out_dir) / f"{style}.mp4"
     with written_whole(sheet) as temporary:
-        contact_sheet(video, batch.captions).save(temporary)
+        contact_sheet(list(video), batch.captions).save(temporary)
     save_video(np.concatenate([_beside_map(batch, video, clip) for clip in range(clips)]), film, fps=batch.fps)
     return sheet, film
-
-
-def contact_sheet(video: Tensor, captions: tuple[str, ...], columns: int = _COLUMNS) -> Image.Image:
-    """Rows of clips, columns over time, the caption under each row. video: [B, T, H, W, 3] uint8."""
-    clips, frames, height, width = video.shape[:4]
-    shown = np.linspace(0, frames - 1, min(columns, frames)).round().astype(int)
-    sheet = Image.new("RGB", (len(shown) * (width + _GAP) + _GAP, clips * (height + _TEXT + _GAP) + _GAP), _PAPER)
-    draw, font = ImageDraw.Draw(sheet), ImageFont.load_default(11)
-    for row in range(clips):
-        top = _GAP + row * (height + _TEXT + _GAP)
-        for column, frame in enumerate(shown):
-            sheet.paste(Image.fromarray(video[row, frame].numpy()), (_GAP + column * (width + _GAP), top))
-        draw.text((_GAP, top + height + 2), captions[row], fill=_INK, font=font)
-    return sheet
 
 
 def _beside_map(batch: WorldBatch, video: Tensor, clip: int) -> np.ndarray:  # -> [T, H, 2 W', 3] uint8

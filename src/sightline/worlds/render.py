@@ -251,7 +251,7 @@ def _cast_whole(view: _View, offsets: Tensor, per_ray: Any, like: Tensor, rays_a
     x = (x.flatten() + offsets[:, :1]).flatten()[None].to(view.camera.device)  # [1, S * H * W]
     y = (y.flatten() + offsets[:, 1:]).flatten()[None].to(view.camera.device)
     most = max(1, rays_at_once // (frames * pixels * len(offsets)))
-    at_once = -(-clips // -(-clips // most))  # groups of equal size, so that the overlap of the last one is small
+    at_once = min(clips, most)  # one shape whatever the number of clips: another would be compiled for a minute
     for start in range(0, clips, at_once):
         first = min(start, clips - at_once)  # the last group overlaps the one before: all have one shape
         chosen = slice(first, first + at_once)

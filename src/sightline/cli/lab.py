@@ -1,0 +1,123 @@
+"""sightline lab: make and measure the tiny model that ships with the package. See docs/lab.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import FlagCreatePairsOff, arg
+
+
+def main(arguments: Sequence[str]) -> None:
+    commands: dict[str, Any] = {"vae": Vae, "text": Text, "assemble": Assemble, "measure": Measure}
+    tyro.extras.subcommand_cli_from_dict(
+        commands, args=list(arguments), prog="sightline lab", description=__doc__, config=(FlagCreatePairsOff,)
+    ).run()
+
+
+@dataclass
+class Vae:
+    """Train the video autoencoder on procedural worlds."""
+
+    output: Annotated[Path, arg(aliases=["-o"])] = Path("outputs/lab/vae")
+    """Folder for the VAE, in diffusers' layout, and what was measured."""
+    seconds: float = 400.0
+    """How long to train; the learning rate falls to 0 over this time."""
+    clips: int = 8_000
+    """Clips to film first, over all styles; they stay in the device's memory."""
+    batch: int = 8
+    held_out: int = 64
+    """Clips of held-out scenes to measure on."""
+    seed: int = 0
+
+    def run(self) -> None:
+        from sightline.lab.vae_training import train_vae
+
+        train_vae(
+            self.output,
+            seconds=self.seconds,
+            clips=self.clips,
+            batch=self.batch,
+            held_out=self.held_out,
+            seed=self.seed,
+        )
+
+
+@dataclass
+class Text:
+    """Train the tokenizer and the text encoder on the captions of the worlds."""
+
+    output: Annotated[Path, arg(aliases=["-o"])] = Path("outputs/lab/text")
+    """Folder for tokenizer, text_encoder and what was measured."""
+    captions: int = 6_000
+    steps: int = 1_000
+    seed: int = 0
+
+    def run(self) -> None:
+        from sightline.lab.text_training import train_text
+
+        train_text(self.output, captions=self.captions, steps=self.steps, seed=self.seed)
+
+
+@dataclass
+class Assemble:
+    """Put the parts together: a whole pipeline in diffusers' layout, in bfloat16."""
+
+    output: Annotated[Path, arg(aliases=["-o"])] = Path("outputs/lab/start")
+    vae: Path = Path("outputs/lab/vae")
+    text: Path = Path("outputs/lab/text")
+    transformer: Path | None = None
+    """A trained transformer; without it, an untrained one to begin with."""
+    seed: int = 0
+
+    def run(self) -> None:
+        from sightline.lab.models import assemble
+
+        print(f"wrote {assemble(self.output, self.vae, self.text, self.transformer, self.seed)}")
+
+
+@dataclass
+class Measure:
+    """PSNR to the true view on held-out scenes, with the true path, with another clip's, or without a camera."""
+
+    model: str = "scope"
+    """base, scope, or another camera for the lab model: a file or a folder."""
+    clips: int = 16
+    steps: int = 20
+    guidance: float = 1.0
+    seed: int = 0
+    output: Annotated[Path | None, arg(aliases=["-o"])] = None
+    """A json file for everything that was measured."""
+    base: str = "lab"
+    """The camera-free model."""
+
+    def run(self) -> None:
+        import json
+
+        from sightline.cli._console import bar, print_table
+        from sightline.files import write_whole
+        from sightline.generation.pipelines import load_pipeline
+        from sightline.lab import shipped
+        from sightline.lab.measure import held_out_clips, measure
+
+        camera = None if self.model == "base" else shipped.camera() if self.model == "scope" else self.model
+        pipe = load_pipeline(self.base, camera)
+        clips = held_out_clips(self.clips, pipe.device)
+        found = measure(
+            pipe,
+            clips,
+            steps=self.steps,
+            guidance=self.guidance,
+            seed=self.seed,
+            progress=lambda items: bar(items, "filming held-out scenes"),
+        )
+        found["model"] = self.model
+        rows = [(name, f"{value:.2f}") for name, value in found["psnr_where_moved"].items()]
+        print_table(
+            f"{self.model}: PSNR where the view has moved, {found['clips_with_motion']} clips", ("", "dB"), rows
+        )
+        if self.output is not None:
+            write_whole(self.output, json.dumps(found, indent=1))

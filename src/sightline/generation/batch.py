@@ -1,0 +1,112 @@
+"""Many jobs from one file, spread over processes; a stopped batch goes on where it was."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import logging
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from sightline.errors import SightlineError
+from sightline.files import reason
+from sightline.generation.job import Job
+from sightline.generation.model import Model
+from sightline.generation.outputs import is_finished, run_job
+
+_log = logging.getLogger("sightline")
+_WHOLE, _NUMBERS, _FILES = ("world", "frames", "steps", "seed"), ("cfg", "camera_cfg"), ("image", "trajectory")
+
+
+def read_jobs(file: Path, base: Job) -> list[Job]:
+    """The jobs of a .json list of objects or of a .csv table; what a row does not say is as in `base`.
+
+    A row's output lies in base's, and is numbered where it has none. Its files are found from the table's own folder.
+    """
+    names, jobs = {field.name for field in dataclasses.fields(Job)}, []
+    for number, row in enumerate(_rows(file)):
+        where = f"{file}, job {number}"
+        if not isinstance(row, dict) or not all(isinstance(name, str) for name in row):
+            raise SightlineError(f"{where}: found no fields by name, expected some of {', '.join(sorted(names))}.")
+        if unknown := sorted(set(row) - names):
+            raise SightlineError(
+                f"{where}: found the field {unknown[0]!r}, expected some of {', '.join(sorted(names))}."
+            )
+        try:
+            changes = {name: _value(name, value) for name, value in row.items() if value not in (None, "")}
+            for name in set(_FILES) & set(changes):
+                changes[name] = file.parent / changes[name]
+            changes["output"] = base.output / changes.get("output", f"{number:04d}")
+            jobs.append(dataclasses.replace(base, **changes).check())
+        except SightlineError as error:
+            raise SightlineError(f"{where}: {error}") from None
+    if len({job.output for job in jobs}) < len(jobs):
+        raise SightlineError(f"{file}: found an output twice, expected a folder for each job.")
+    if not jobs:
+        raise SightlineError(f"{file}: found no jobs, expected at least one.")
+    return jobs
+
+
+def run_jobs(
+    model: Model, jobs: Sequence[Job], *, overwrite: bool = False, rank: int = 0, processes: int = 1,
+    on_done: Callable[[Job, dict[str, Any]], None] = lambda job, settings: None,
+) -> list[tuple[str, str]]:  # fmt: skip
+    """Run this process's share; returns the folders that failed, each with its sentence. Finished ones are left alone.
+
+    Processes that share each video (context parallel) all run all jobs, and the first writes.
+    """
+    shared = model.options.context_parallel != "none"
+    failed = []
+    for job in jobs if shared else jobs[rank::processes]:
+        try:
+            if _is_finished(model, job, overwrite):
+                _log.info("%s is finished: left as it is.", job.output)
+                continue
+            on_done(job, run_job(model, job, overwrite=overwrite, rank=rank if shared else 0))
+        except SightlineError as error:
+            failed.append((str(job.output), str(error)))
+            _log.warning("%s failed: %s", job.output, error)
+    return failed
+
+
+def _is_finished(model: Model, job: Job, overwrite: bool) -> bool:
+    try:
+        return is_finished(model.options, job)
+    except SightlineError:
+        if overwrite:
+            return False
+        raise
+
+
+def _rows(file: Path) -> list[Any]:
+    try:
+        text = file.read_text(encoding="utf-8-sig")  # spreadsheets put a mark in front
+        if file.suffix.lower() == ".csv":
+            return list(csv.DictReader(text.splitlines()))
+        rows = json.loads(text)
+    except (OSError, ValueError, csv.Error) as error:
+        raise SightlineError(f"{file} cannot be read ({reason(error)}): expected a .json or .csv of jobs.") from None
+    if not isinstance(rows, list):
+        raise SightlineError(f"{file} holds a {type(rows).__name__}: expected a list of jobs.")
+    return rows
+
+
+def _value(name: str, value: Any) -> Any:
+    """A cell of a table or a value of json as the field's own type."""
+    if name in _WHOLE + _NUMBERS:
+        kind, word = (int, "a whole number") if name in _WHOLE else (float, "a number")
+        try:
+            if isinstance(value, bool) or (kind is int and isinstance(value, float) and value != int(value)):
+                raise ValueError
+            return kind(value)
+        except (TypeError, ValueError, OverflowError):
+            raise SightlineError(f"{name} is {value!r}: expected {word}.") from None
+    if name == "text_only":
+        if (word := str(value).strip().lower()) not in ("true", "false", "1", "0"):
+            raise SightlineError(f"text_only is {value!r}: expected true or false.")
+        return word in ("true", "1")
+    if not isinstance(value, str):
+        raise SightlineError(f"{name} is {value!r}: expected text.")
+    return Path(value) if name in (*_FILES, "output") else value

@@ -1,0 +1,168 @@
+"""How much memory a model needs, from its configuration files alone, and what to use where there is too little."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from sightline.backbones.stock import EXPERTS
+from sightline.errors import SightlineError
+from sightline.generation.facts import Configs, ModelFacts
+
+GIB = 2**30
+OFFLOADS = ("none", "model", "group", "sequential")  # from the fastest to the leanest
+_ATTENTION, _TOKEN_TIME = 40, 36  # bytes per token and channel in bf16, measured: a layer, and timesteps of their own
+_MARGIN = 1.1  # kernels' workspaces and the allocator's gaps
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Bytes. blocks: the largest layer of each part, which is what offloading by groups keeps on the device."""
+
+    weights: Mapping[str, int]
+    blocks: Mapping[str, int]
+    denoising: int
+    decoding: int
+
+    def device(self, offload: str) -> int:
+        """At the worst moment, on the device that computes."""
+        work = dict.fromkeys(EXPERTS, self.denoising) | {"vae": self.decoding}
+        if offload == "none":
+            peak = sum(self.weights.values()) + max(work.values())
+        elif offload == "model":
+            peak = max(size + work.get(name, 0) for name, size in self.weights.items())
+        else:  # one group at work and one on its way
+            peak = max(2 * size + work.get(name, 0) for name, size in self.blocks.items())
+        return int(peak * _MARGIN)
+
+    @property
+    def host(self) -> int:
+        """All weights pass through main memory, and stay there when they are offloaded."""
+        return sum(self.weights.values())
+
+
+def estimate(
+    configs: Configs, frames: int, width: int, height: int, dtype: torch.dtype, *, guided: bool = False, tiled: bool = False
+) -> Estimate:  # fmt: skip
+    """guided: with camera guidance, whose two passes are one batch. tiled: the VAE decodes tile by tile."""
+    facts, size = ModelFacts.from_configs(configs), dtype.itemsize
+    parts = {name: _on_meta(name, config) for name, config in configs.items() if name}
+    weights = {
+        name: sum(p.numel() for p in part.parameters()) * (4 if name == "vae" else size) for name, part in parts.items()
+    }
+    blocks = {name: _largest_block(part) * (4 if name == "vae" else size) for name, part in parts.items()}
+    transformer = configs["transformer"]
+    channels = transformer["num_attention_heads"] * transformer["attention_head_dim"]
+    per_channel = _ATTENTION + (_TOKEN_TIME if configs[""].get("expand_timesteps") else 0)
+    tokens = facts.tokens(frames, width, height) * (2 if guided else 1)
+    denoising = tokens * channels * per_channel * size // 2
+    vae, video = parts["vae"], frames * height * width * 3 * 4
+    if tiled:
+        width, height = min(width, vae.tile_sample_min_width), min(height, vae.tile_sample_min_height)
+    # The VAE decodes latent frames one after the other; the third is the first that finds every cache full.
+    decoding = _decoding_peak(vae, width, height) + 2 * video
+    return Estimate(weights, blocks, denoising, decoding)
+
+
+def require_memory(found: Estimate, offload: str, device: torch.device, tiled: bool) -> str:
+    """One line of numbers; where they do not fit, one sentence that says what to use instead."""
+    import psutil  # comes with accelerate
+
+    room = psutil.virtual_memory().available
+    if device.type == "cpu":
+        needed = found.device("none")
+        if needed > room:
+            raise SightlineError(
+                f"the model needs about {needed / GIB:.0f} GiB of memory and {room / GIB:.0f} are free: expected a smaller "
+                "size, fewer frames, --dtype bfloat16, or another machine (--ignore-memory tries all the same)."
+            )
+        return f"memory, estimated: {needed / GIB:.1f} of {room / GIB:.1f} GiB"
+    free, _ = torch.cuda.mem_get_info(device)
+    needed = found.device(offload)
+    if needed > free:
+        raise SightlineError(
+            f"the model needs about {needed / GIB:.0f} GiB on the GPU with --offload {offload} and {free / GIB:.0f} are free: "
+            f"expected {_advice(found, offload, free, tiled)} (--ignore-memory tries all the same)."
+        )
+    if found.host > room and offload != "none":
+        raise SightlineError(
+            f"the model needs about {found.host / GIB:.0f} GiB of main memory for --offload {offload} and "
+            f"{room / GIB:.0f} are free: expected --offload none, or more memory (--ignore-memory tries all the same)."
+        )
+    return f"memory, estimated: {needed / GIB:.1f} of {free / GIB:.1f} GiB on the GPU, {found.host / GIB:.1f} in main memory"
+
+
+def _advice(found: Estimate, offload: str, free: int, tiled: bool) -> str:
+    leaner = OFFLOADS[OFFLOADS.index(offload) + 1 :]
+    fitting = [one for one in leaner if found.device(one) <= free]
+    if fitting:
+        return f"--offload {fitting[0]}, which needs about {found.device(fitting[0]) / GIB:.0f} GiB"
+    options = [] if tiled else ["--tiled-decode"]
+    return ", ".join([*([f"--offload {leaner[-1]}"] if leaner else []), *options, "a smaller --size or fewer --frames"])
+
+
+def _on_meta(name: str, config: Mapping[str, Any]) -> Any:
+    """The part without its weights."""
+    from diffusers import AutoencoderKLWan, WanTransformer3DModel
+    from transformers import UMT5Config, UMT5EncoderModel
+
+    from sightline.backbones.wan import CameraWanTransformer3DModel
+
+    try:
+        with torch.device("meta"):
+            if name == "text_encoder":
+                return UMT5EncoderModel(UMT5Config.from_dict(dict(config)))
+            if name == "vae":
+                return AutoencoderKLWan.from_config(dict(config))
+            kind = CameraWanTransformer3DModel if "encoding" in config else WanTransformer3DModel
+            return kind.from_config(dict(config))
+    except (TypeError, ValueError, KeyError) as error:
+        raise SightlineError(f"the {name} has a configuration that makes no model ({error}): expected Wan's.") from None
+
+
+def _largest_block(part: nn.Module) -> int:
+    """Parameters of the largest layer of any list of layers, or of a large table beside them (the text's embedding)."""
+    sizes = [
+        sum(p.numel() for p in child.parameters())
+        for m in part.modules()
+        if isinstance(m, nn.ModuleList)
+        for child in m
+    ]
+    tables = [m.weight.numel() for m in part.modules() if isinstance(m, nn.Embedding)]
+    return max(sizes + tables, default=0)
+
+
+def _decoding_peak(vae: Any, width: int, height: int) -> int:
+    """Bytes alive at the worst moment of a decoding: rehearsed with tensors that have shapes and no content."""
+    spatial, peak = vae.config.scale_factor_spatial, _Peak()
+    latents = torch.empty(1, vae.config.z_dim, 3, height // spatial, width // spatial, device="meta")
+    with suppress(NotImplementedError), torch.no_grad(), torch.device("meta"), peak:
+        vae.decode(latents, return_dict=False)
+    return peak.bytes
+
+
+class _Peak(TorchDispatchMode):
+    """Counts the bytes of all storages alive after each operation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bytes = 0
+        self._alive: dict[int, tuple[StorageWeakRef, int]] = {}
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = operation(*args, **(kwargs or {}))
+        for one in tree_leaves(result):
+            if isinstance(one, Tensor):
+                storage = one.untyped_storage()
+                self._alive[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
+        self._alive = {key: pair for key, pair in self._alive.items() if not pair[0].expired()}
+        self.bytes = max(self.bytes, sum(size for _, size in self._alive.values()))
+        return result

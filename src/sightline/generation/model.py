@@ -1,0 +1,206 @@
+"""The model of a run: its options, its facts before loading, and the pipeline, loaded on first use and put where it computes."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from tyro.conf import arg
+
+from sightline.errors import SightlineError
+from sightline.files import reason
+
+if TYPE_CHECKING:
+    import torch
+
+    from sightline.backbones.stock import AnyWanPipeline
+    from sightline.generation.facts import Configs, ModelFacts
+    from sightline.generation.plan import Plan
+
+_log = logging.getLogger("sightline")
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Which model films, and how it is laid out on the machine."""
+
+    model: Annotated[str | None, arg(metavar="M", help_behavior_hint="")] = None
+    """Hub id or folder of a Wan pipeline; without it, the lab model that ships."""
+    camera: Annotated[Path | None, arg(metavar="WEIGHTS", help_behavior_hint="")] = None
+    """Camera weights: a file, or a folder with one for each expert; without it, those inside the model."""
+    dtype: Literal["auto", "bfloat16", "float32"] = "auto"
+    """Of transformers and text encoder; auto is bfloat16 on a GPU and float32 elsewhere. The VAE is float32."""
+    offload: Literal["none", "model", "group", "sequential"] = "none"
+    """Where weights wait: all on the GPU, or in main memory, coming by whole models, by layers, or one by one."""
+    compile: bool = False
+    """Compile the transformer's blocks: a slow first step, faster ones after it."""
+    attention: Annotated[str | None, arg(metavar="BACKEND", help_behavior_hint="")] = None
+    """Attention backend of diffusers: native, flash, _flash_3, sage, xformers, ..."""
+    tiled_decode: bool = False
+    """Decode the video tile by tile: less memory, slower."""
+    context_parallel: Literal["none", "ulysses"] = "none"
+    """Share each video among the processes of `torchrun` instead of sharing out the jobs."""
+    ignore_memory: bool = False
+    """Go on where the estimate says that memory will not do."""
+
+
+def _usual_device() -> torch.device:
+    import torch
+
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@dataclass(eq=False)
+class Model:
+    """One model for all jobs of a run. device: the GPU where there is one."""
+
+    options: ModelOptions
+    device: torch.device = field(default_factory=_usual_device)
+    processes: int = 1
+    on_load: Callable[[AnyWanPipeline], None] = lambda pipe: None
+    digests: dict[str, str] = field(default_factory=dict)  # of each part's weights, once it is loaded
+
+    def __post_init__(self) -> None:
+        if self.options.offload != "none" and self.device.type == "cpu":
+            raise SightlineError(f"offload is {self.options.offload!r} but there is no GPU: expected none.")
+        if self.options.context_parallel != "none" and self.processes == 1:
+            raise SightlineError(
+                "context_parallel is given to one process: expected torchrun --nproc-per-node N -m sightline generate ..."
+            )
+        camera = self.options.camera
+        if camera is not None and not camera.exists():
+            raise SightlineError(f"camera {camera} does not exist: expected a camera file or folder.")
+
+    @property
+    def dtype(self) -> torch.dtype:
+        import torch
+
+        auto = "bfloat16" if self.device.type == "cuda" else "float32"
+        return getattr(torch, auto if self.options.dtype == "auto" else self.options.dtype)
+
+    @cached_property
+    def configs(self) -> Configs | None:
+        """None for the shipped model, which is small enough to ask itself."""
+        from sightline.generation.facts import read_configs
+
+        return None if self.options.model is None else read_configs(self.options.model)
+
+    @cached_property
+    def facts(self) -> ModelFacts:
+        from sightline.generation.facts import ModelFacts
+
+        if self.configs is None:
+            return ModelFacts.of(self.pipe)
+        return ModelFacts.from_configs(self.configs)
+
+    def require_camera(self) -> None:
+        """Refuse a model that would not know what to do with a path."""
+        if not self.facts.has_camera and self.options.camera is None:
+            raise SightlineError(f"model {self.options.model!r} takes no camera: expected --camera WEIGHTS with it.")
+
+    def require_memory(self, plan: Plan, guided: bool) -> None:
+        """Refuse, before loading, what will not fit."""
+        from sightline.generation.memory import estimate, require_memory
+
+        if self.configs is None or self.options.ignore_memory or "pipe" in self.__dict__:
+            return
+        path, tiled = plan.trajectory, self.options.tiled_decode
+        found = estimate(self.configs, len(path), path.width, path.height, self.dtype, guided=guided, tiled=tiled)
+        line = require_memory(found, self.options.offload, self.device, tiled)
+        if found.host > 2**30:  # nobody asks about less
+            _log.info("%s", line)
+
+    @cached_property
+    def pipe(self) -> AnyWanPipeline:
+        """Loaded, measured, and put where it computes."""
+        import torch
+        from safetensors import SafetensorError
+
+        from sightline.generation.pipelines import experts, load_pipeline
+
+        options = self.options
+        place = "cpu" if options.offload != "none" else self.device
+        try:
+            pipe = load_pipeline(options.model, options.camera, dtype=self.dtype, device=place)
+        except torch.OutOfMemoryError:
+            raise SightlineError(
+                "the model does not fit into the GPU's memory: expected --offload model or group."
+            ) from None
+        except (SafetensorError, RuntimeError, KeyError, TypeError) as error:  # files cut short, or of something else
+            raise SightlineError(
+                f"model {options.model!r} cannot be loaded ({reason(error)}): expected the files of a Wan pipeline."
+            ) from None
+        self._measure(pipe)  # before offloading, which leaves some weights nowhere to be read
+        try:
+            self._place(pipe, list(experts(pipe).values()))
+        except (ValueError, RuntimeError, ImportError, NotImplementedError) as error:
+            if isinstance(error, SightlineError):
+                raise
+            raise SightlineError(
+                f"the model cannot be laid out as asked ({reason(error)}): expected other options."
+            ) from None
+        self.on_load(pipe)
+        return pipe
+
+    @classmethod
+    def of(cls, pipe: AnyWanPipeline) -> Model:
+        """A pipeline that somebody else has loaded and put into its place."""
+        model = cls(ModelOptions(), device=pipe.device)
+        model.__dict__["pipe"] = pipe
+        model._measure(pipe)
+        return model
+
+    def _measure(self, pipe: AnyWanPipeline) -> None:
+        """Note the digests of all weights, the camera's apart."""
+        from torch.nn import ModuleList
+
+        from sightline.data.encode import weights_digest
+        from sightline.generation.pipelines import experts
+
+        for name, part in {"text_encoder": pipe.text_encoder, "vae": pipe.vae, **experts(pipe)}.items():
+            self.digests[name] = weights_digest(part)
+            if hasattr(part, "camera_layers"):
+                self.digests[f"camera of {name}"] = weights_digest(ModuleList(part.camera_layers))
+
+    def _place(self, pipe: AnyWanPipeline, models: list[Any]) -> None:
+        options, device = self.options, self.device
+        if options.tiled_decode:
+            pipe.vae.enable_tiling()
+        for model in models:
+            if options.attention is not None:
+                model.set_attention_backend(options.attention)
+            if options.context_parallel != "none":
+                from diffusers import ContextParallelConfig
+
+                # "anything": token counts and heads need not be multiples of the number of processes.
+                config = ContextParallelConfig(ulysses_degree=self.processes, ulysses_anything=True)
+                model.enable_parallelism(config=config)
+        if options.offload == "model":
+            pipe.enable_model_cpu_offload(device=device)
+        elif options.offload == "sequential":
+            pipe.enable_sequential_cpu_offload(device=device)
+        elif options.offload == "group":
+            pipe.enable_group_offload(onload_device=device, offload_type="leaf_level", use_stream=True)
+        if options.compile:
+            for model in models:
+                model.compile_repeated_blocks(fullgraph=options.offload == "none")
+
+    def settings(self) -> dict[str, Any]:
+        """What a file of settings says of the model."""
+        options = self.options
+        return {
+            "name": options.model or "the lab model",
+            "camera": None if options.camera is None else str(options.camera),
+            "weights": dict(self.digests),
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "device": self.device.type,
+            "offload": options.offload,
+            "compile": options.compile,
+            "attention": options.attention or "native",
+            "tiled_decode": options.tiled_decode,
+            "context_parallel": self.processes if options.context_parallel != "none" else 1,
+        }

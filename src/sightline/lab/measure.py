@@ -1,0 +1,128 @@
+"""The lab model's numbers: does a generated video show what a true camera on the same path would have seen?
+
+    sightline lab measure --model base|scope|MODEL
+
+Held-out scenes of all four styles, image-to-video: the first frame, the caption and (for a model with a camera) the true
+path go in; the PSNR of each frame to the true view comes out. Frames whose true view still looks like the first frame say
+little, so the mark is the mean over those where it has moved.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+
+from sightline.backbones.stock import AnyWanPipeline
+from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.cameras.trajectory import Trajectory
+from sightline.data.cut import Cut
+from sightline.data.sources import Worlds
+from sightline.generation.generate import camera_tokens, pipeline_for_mode
+from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE, TEXT_TOKENS
+from sightline.video import as_frames
+from sightline.worlds import STYLES, sample_batch
+from sightline.worlds.many import film_together
+
+MOVED_BELOW = 18.0  # dB: a true frame this unlike the first one counts as moved
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutClip:
+    """A scene that no stage has seen, filmed."""
+
+    style: str
+    frames: np.ndarray  # [T, H, W, 3] uint8
+    trajectory: Trajectory  # as in training: anchored, in the common scale
+    caption: str
+
+
+def held_out_clips(count: int, device: torch.device | str = "cpu") -> list[HeldOutClip]:
+    """`count` clips, as many of each style as of the others."""
+    each, cut, found = max(count // len(STYLES), 1), Cut(frames=FRAMES, width=SIZE, height=SIZE), []
+    batches = [sample_batch(style, range(HELD_OUT_SEED, HELD_OUT_SEED + each), FRAMES, SIZE, SIZE) for style in STYLES]
+    filmed = film_together(batches, device).cpu().numpy()
+    for number, batch in enumerate(batches):
+        eta = Worlds(batch.style).eta
+        for clip in range(each):
+            path = cut.trajectory(batch.reported_trajectory(clip), 0, eta)
+            found.append(HeldOutClip(batch.style, filmed[number * each + clip], path, batch.captions[clip]))
+    return found
+
+
+def film_with(
+    pipe: AnyWanPipeline, clip: HeldOutClip, path: Trajectory | None, *, steps: int, guidance: float, seed: int
+) -> np.ndarray:  # [T, H, W, 3] uint8
+    """What the model makes of the clip's first frame and caption; along `path` where the model takes one."""
+    call: dict[str, Any] = {}
+    if path is not None:
+        call["attention_kwargs"] = {"camera": camera_tokens(pipe, path)}
+    pipe = pipeline_for_mode(pipe, with_image=True)
+    pipe.set_progress_bar_config(disable=True)
+    made = pipe(
+        image=Image.fromarray(clip.frames[0]),
+        prompt=clip.caption,
+        height=SIZE,
+        width=SIZE,
+        num_frames=FRAMES,
+        num_inference_steps=steps,
+        guidance_scale=guidance,
+        generator=torch.Generator().manual_seed(seed),
+        max_sequence_length=TEXT_TOKENS,
+        output_type="np",
+        **call,
+    )
+    return as_frames(made.frames[0])
+
+
+def psnr_by_frame(made: np.ndarray, true: np.ndarray) -> Tensor:  # 2 x [T, H, W, 3] uint8 -> [T]
+    difference = torch.from_numpy(made).float() - torch.from_numpy(true).float()
+    return 20 * torch.log10(255.0 / difference.square().mean((1, 2, 3)).sqrt().clamp_min(0.5))
+
+
+def measure(
+    pipe: AnyWanPipeline,
+    clips: list[HeldOutClip],
+    *,
+    steps: int = 20,
+    guidance: float = 1.0,
+    seed: int = 0,
+    progress: Any = iter,
+) -> dict[str, Any]:
+    """PSNR to the true view: with the true path and with another clip's (a model with a camera), or without one."""
+    takes_camera = isinstance(pipe.transformer, CameraWanTransformer3DModel)
+    rows: dict[str, list[float]] = {}
+    by_frame: dict[str, list[Tensor]] = {}
+    for number in progress(range(len(clips))):
+        clip = clips[number]
+        other = next(c for c in clips[number + 1 :] + clips if c.style == clip.style and c is not clip)
+        frozen = psnr_by_frame(np.repeat(clip.frames[:1], len(clip.frames), axis=0), clip.frames)
+        moved = frozen < MOVED_BELOW
+        paths = (
+            {"true path": clip.trajectory, "another clip's path": other.trajectory}
+            if takes_camera
+            else {"no path": None}
+        )
+        found = {"first frame frozen": frozen}
+        for name, path in paths.items():
+            video = film_with(pipe, clip, path, steps=steps, guidance=guidance, seed=seed + number)
+            found[name] = psnr_by_frame(video, clip.frames)
+        for name, psnr in found.items():
+            by_frame.setdefault(name, []).append(psnr)
+            if moved.any():
+                rows.setdefault(name, []).append(psnr[moved].mean().item())
+                rows.setdefault(f"{name}, {clip.style}", []).append(psnr[moved].mean().item())
+    return {
+        "psnr_where_moved": {name: sum(values) / len(values) for name, values in rows.items()},
+        "clips_with_motion": len(rows["first frame frozen"]),
+        "clips": len(clips),
+        "psnr_by_frame": {name: [round(x, 2) for x in torch.stack(v).mean(0).tolist()] for name, v in by_frame.items()},
+        "steps": steps,
+        "guidance": guidance,
+        "seed": seed,
+        "moved": f"frames whose true view has a PSNR under {MOVED_BELOW} dB to the first frame",
+    }

@@ -1,0 +1,107 @@
+"""The lab model's parts: Wan2.2 TI2V in every class, at a size that trains in minutes and runs on a laptop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from diffusers import AutoencoderKLWan, UniPCMultistepScheduler, WanTransformer3DModel
+from torch import nn
+from transformers import AutoTokenizer, UMT5Config, UMT5EncoderModel
+
+from sightline.backbones.stock import WanImageToVideoPipeline
+from sightline.errors import SightlineError
+from sightline.files import written_folder
+
+FRAMES, SIZE = 33, 128
+LATENT_CHANNELS, LATENT_STRIDE = 16, 8
+TEXT_DIM, TEXT_TOKENS = 128, 64
+FLOW_SHIFT = 3.0
+HELD_OUT_SEED = 900_000  # scenes from this seed on are never trained on
+
+
+def lab_vae(seed: int = 0) -> AutoencoderKLWan:
+    """A 2.2-style residual VAE, 4 x 8 x 8, 6.6 M parameters, untrained."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        vae = AutoencoderKLWan(
+            is_residual=True,
+            base_dim=40,
+            decoder_base_dim=56,
+            dim_mult=[1, 2, 2],
+            num_res_blocks=1,
+            temperal_downsample=[True, True],
+            patch_size=2,
+            in_channels=12,
+            out_channels=12,
+            z_dim=LATENT_CHANNELS,
+            latents_mean=[0.0] * LATENT_CHANNELS,
+            latents_std=[1.0] * LATENT_CHANNELS,
+            scale_factor_spatial=LATENT_STRIDE,
+            scale_factor_temporal=4,
+        )
+    for name, module in vae.named_modules():
+        if name.endswith(".conv2"):  # each residual block starts as the identity
+            nn.init.zeros_(module.weight)
+            nn.init.zeros_(module.bias)
+    return vae
+
+
+def lab_transformer(seed: int = 0) -> WanTransformer3DModel:
+    """7 layers of 5 heads of 64, 11.3 M parameters, untrained."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return WanTransformer3DModel(
+            patch_size=(1, 2, 2),
+            num_attention_heads=5,
+            attention_head_dim=64,
+            in_channels=LATENT_CHANNELS,
+            out_channels=LATENT_CHANNELS,
+            text_dim=TEXT_DIM,
+            freq_dim=128,
+            ffn_dim=1024,
+            num_layers=7,
+            rope_max_seq_len=64,
+        )
+
+
+def lab_text_config(vocabulary: int) -> UMT5Config:
+    return UMT5Config(
+        vocab_size=vocabulary,
+        d_model=TEXT_DIM,
+        d_kv=32,
+        d_ff=256,
+        num_layers=2,
+        num_heads=4,
+        relative_attention_num_buckets=16,
+    )
+
+
+def lab_text_encoder(vocabulary: int, seed: int = 0) -> UMT5EncoderModel:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return UMT5EncoderModel(lab_text_config(vocabulary))
+
+
+def assemble(output: Path, vae: Path, text: Path, transformer: Path | None = None, seed: int = 0) -> Path:
+    """A whole image-to-video pipeline from its parts, as a folder in diffusers' layout; bfloat16."""
+    for name, part in (("vae", vae), ("text", text), ("transformer", transformer)):
+        if part is not None and not part.is_dir():
+            raise SightlineError(f"{name} is {part}: found no folder there, expected a part of the lab model.")
+    dtype = torch.bfloat16
+    pipe = WanImageToVideoPipeline(
+        tokenizer=AutoTokenizer.from_pretrained(text / "tokenizer"),
+        text_encoder=UMT5EncoderModel.from_pretrained(text / "text_encoder", dtype=dtype),
+        vae=AutoencoderKLWan.from_pretrained(vae, dtype=dtype),
+        transformer=(
+            lab_transformer(seed) if transformer is None else WanTransformer3DModel.from_pretrained(transformer)
+        ),
+        scheduler=UniPCMultistepScheduler(
+            prediction_type="flow_prediction", use_flow_sigmas=True, num_train_timesteps=1000, flow_shift=FLOW_SHIFT
+        ),
+        expand_timesteps=True,
+    )
+    pipe.transformer.to(dtype)
+    with written_folder(output, overwrite=True) as folder:
+        pipe.save_pretrained(folder)
+    return output

@@ -1,0 +1,25 @@
+"""Where the weights lie that ship with the package: a camera-free base in diffusers' layout, and camera files for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sightline.errors import SightlineError
+
+_WEIGHTS = Path(__file__).parent / "weights"
+
+
+def base() -> Path:
+    """The camera-blind lab model, a whole pipeline."""
+    return _present(_WEIGHTS / "base")
+
+
+def camera(name: str = "scope") -> Path:
+    """A camera trained for it."""
+    return _present(_WEIGHTS / f"{name}.safetensors")
+
+
+def _present(path: Path) -> Path:
+    if not path.exists():
+        raise SightlineError(f"{path} is missing: expected the lab model's weights, which ship with the package.")
+    return path

@@ -1,0 +1,54 @@
+"""A Wan VAE over a whole clip at once, with the weights and results of the stock one, for training and bulk encoding.
+
+The stock VAE walks through a clip in chunks of four frames and hands features on from one to the next, which keeps memory
+small and a GPU idle. Only its resampling layers behave differently without that hand-over; here they do not.
+"""
+
+from __future__ import annotations
+
+from types import MethodType
+from typing import Any
+
+import torch
+from diffusers import AutoencoderKLWan
+from diffusers.models.autoencoders.autoencoder_kl_wan import WanResample, patchify, unpatchify
+from torch import Tensor
+
+
+def prepare(vae: AutoencoderKLWan) -> AutoencoderKLWan:
+    """Give the resampling layers their whole-clip meaning where they are called without a cache. Changes `vae`; its own
+    encode and decode, which bring a cache, stay as they are."""
+    for layer in vae.modules():
+        if isinstance(layer, WanResample):
+            layer.forward = MethodType(_resample, layer)
+    return vae
+
+
+def encode(vae: AutoencoderKLWan, video: Tensor) -> Tensor:  # [B, 3, 4n + 1, H, W] in -1..1 -> [B, z, n + 1, h, w]
+    """The mean of the posterior, as `vae.encode(video).latent_dist.mode()` of a prepared VAE."""
+    patches = patchify(video, vae.config.patch_size or 1)
+    mean: Tensor = vae.quant_conv(vae.encoder(patches)).chunk(2, dim=1)[0]
+    return mean
+
+
+def decode(vae: AutoencoderKLWan, latents: Tensor) -> Tensor:  # [B, z, n + 1, h, w] -> [B, 3, 4n + 1, H, W]
+    """As `vae.decode(latents).sample`, but not clamped to -1..1: a clamp has no gradient outside."""
+    patches = vae.decoder(vae.post_quant_conv(latents), first_chunk=True)
+    return unpatchify(patches, vae.config.patch_size or 1)
+
+
+def _resample(self: Any, x: Tensor, feat_cache: Any = None, feat_idx: Any = (0,)) -> Tensor:
+    if feat_cache is not None:
+        return WanResample.forward(self, x, feat_cache, feat_idx)
+    if self.mode == "upsample3d" and x.shape[2] > 1:
+        # Frame 0 stays one frame; each later one becomes two, from convolutions that do not see frame 0.
+        later = self.time_conv(x[:, :, 1:])  # [B, 2C, t - 1, h, w]
+        first_half, second_half = later.chunk(2, dim=1)
+        later = torch.stack([first_half, second_half], dim=3).flatten(2, 3)
+        x = torch.cat([x[:, :, :1], later], dim=2)
+    batch, _, frames = x.shape[:3]
+    pictures = self.resample(x.transpose(1, 2).flatten(0, 1))
+    x = pictures.unflatten(0, (batch, frames)).transpose(1, 2)
+    if self.mode == "downsample3d" and frames > 1:
+        x = torch.cat([x[:, :, :1], self.time_conv(x)], dim=2)
+    return x

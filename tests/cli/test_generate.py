@@ -1,0 +1,265 @@
+"""The generate verb on tiny models in the hub's exact layout: what it writes, and one sentence for every fault."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import av
+import huggingface_hub
+import numpy as np
+import pytest
+from PIL import Image
+
+import sightline as sl
+from sightline import cli, video
+from sightline.generation import outputs
+from sightline.generation.job import Job
+from sightline.generation.model import Model
+from sightline.generation.outputs import run_job
+from sightline.generation.plan import shipped_caption
+from sightline.lab.tiny import tiny_pipeline
+from tests.conftest import wake
+
+SMALL = "--frames 5 --size 64x64 --steps 2"
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    """Both layouts, sharded with index files, and camera weights for each."""
+    place = tmp_path_factory.mktemp("models")
+    for kind in ("ti2v-5b", "i2v-a14b"):
+        pipe = tiny_pipeline(kind)
+        pipe.save_pretrained(place / kind, max_shard_size="20KB")
+        assert (place / kind / "transformer" / "diffusion_pytorch_model.safetensors.index.json").exists()
+        sl.attach_camera(pipe, sl.Scope())
+        for name in ("transformer", "transformer_2"):
+            if getattr(pipe, name, None) is not None:
+                wake(getattr(pipe, name))
+        sl.save_pipeline_camera(pipe, place / f"{kind}-camera")
+    return place
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+@pytest.fixture
+def run(models):
+    def call(line, *more, kind="ti2v-5b"):
+        place = ["--model", str(models / kind), "--camera", str(models / f"{kind}-camera")]
+        return cli.main(["generate", *place, *line.split(), *more])
+
+    return call
+
+
+def settings(folder="out"):
+    return json.loads((Path(folder) / "settings.json").read_text())
+
+
+def everything():
+    return {str(path) for path in Path().rglob("*")}
+
+
+def test_a_film_of_the_shipped_frame_and_the_same_bytes_again(run, capsys):
+    assert run(f"{SMALL} -o out") == 0
+    assert {path.name for path in Path("out").iterdir()} == {
+        "video.mp4", "sheet.png", "path.png", "path.json", "settings.json"
+    }  # fmt: skip
+    assert "wrote out" in capsys.readouterr().out
+    found = settings()
+    assert found["filmed"]["prompt"] == shipped_caption() and "armchair" in shipped_caption()
+    assert (found["filmed"]["steps"], found["filmed"]["seed"], found["filmed"]["frames"]) == (2, 0, 5)
+    assert set(found["versions"]) >= {"sightline", "torch", "diffusers"}
+    assert set(found["model"]["weights"]) == {"transformer", "camera of transformer", "vae", "text_encoder"}
+    path = sl.Trajectory.load("out/path.json")
+    assert np.allclose(path.camera_to_world, sl.moves.orbit(30, frames=5, width=64, height=64).camera_to_world)
+    with av.open("out/video.mp4") as film:
+        assert len(list(film.decode(video=0))) == 5
+
+    assert run(f"{SMALL} -o again") == 0
+    assert Path("again/video.mp4").read_bytes() == Path("out/video.mp4").read_bytes()
+    assert run(f"{SMALL} -o other --seed 1") == 0
+    assert Path("other/video.mp4").read_bytes() != Path("out/video.mp4").read_bytes()
+
+
+def test_two_experts_film_a_world_beside_its_truth(run, capsys):
+    line = "--frames 5 --size 64x64 --steps 4 --world 3 --style walkthrough --camera-cfg 2 -o out"
+    assert run(line, "--move", "pan:20", kind="i2v-a14b") == 0
+    assert "dB from the truth" in capsys.readouterr().out
+    found = settings()
+    assert {"camera of transformer", "camera of transformer_2"} <= set(found["model"]["weights"])
+    assert len(found["result"]["psnr"]["of each frame"]) == 5 and found["filmed"]["camera_cfg"] == 2.0
+    assert found["filmed"]["prompt"]  # the world's own caption
+    for name, width in (("true.mp4", 64), ("side-by-side.mp4", 128)):
+        with av.open(f"out/{name}") as film:
+            assert film.streams.video[0].width == width and len(list(film.decode(video=0))) == 5
+
+
+def test_text_alone_and_the_layout_options(run):
+    options = "--text-only --dtype bfloat16 --attention native --tiled-decode"
+    assert run(f"{SMALL} {options} -o out", "--prompt", "a quiet kitchen") == 0
+    found = settings()
+    assert found["filmed"]["first frame"] is False
+    assert (found["model"]["dtype"], found["model"]["tiled_decode"]) == ("bfloat16", True)
+
+
+def test_longer_camera_files_are_resampled_with_a_notice(run, capsys):
+    sl.moves.truck(1, frames=11, width=640, height=360).save("path.json")
+    assert run(f"{SMALL} --trajectory path.json -o out") == 0
+    assert "note: path.json has 11 frames: resampled to 5 over the same time." in capsys.readouterr().err
+    path = sl.Trajectory.load("out/path.json")
+    assert (len(path), path.width, path.height) == (5, 64, 64) and float(path.positions[-1, 0]) == pytest.approx(1)
+
+
+def bad_files():
+    sl.moves.orbit(30, frames=17).save("short.json")
+    document = json.loads(Path("short.json").read_text())
+    document["camera_to_world"][3][0][3] = float("nan")
+    Path("nan.json").write_text(json.dumps(document))
+    Path("weights.safetensors").write_text("no weights")
+    Path("full").mkdir()
+    Path("full/kept.txt").write_text("mine")
+    Path("text.png").write_text("no picture")
+
+
+@pytest.mark.parametrize(
+    "line, sentence",
+    [
+        (f"{SMALL} --image nope.png", "image nope.png does not exist: expected a picture file."),
+        (f"{SMALL} --image text.png", "image text.png cannot be read"),
+        ("--frames 81 --trajectory short.json", "short.json has 17 frames: expected at least 81; say --frames 17, or"),
+        ("--frames 17 --trajectory nan.json", "nan.json"),
+        (f"{SMALL} --trajectory nope.json", "nope.json"),
+        (f"{SMALL} --camera weights.safetensors", "weights.safetensors is not a camera file"),
+        (f"{SMALL} --camera nope", "camera nope does not exist"),
+        (f"{SMALL} --camera MODELS/i2v-a14b-camera", "backbone with in_channels 36: this model has 48"),
+        (f"{SMALL} --model somebody/absent-model", "model 'somebody/absent-model' cannot be loaded"),
+        (f"{SMALL} --model full", "model 'full' cannot be loaded (model_index.json: No such file"),
+        ("--size 70x64", "size is 70x64: expected multiples of 32x32, the nearest is 64x64."),
+        ("--size 0x64", "size is '0x64'"),
+        ("--frames 8", "frames is 8: expected 4 n + 1 for this model, the nearest is 9."),
+        (f"{SMALL} --move fly:3", "fly"),
+        (f"{SMALL} --move pan --trajectory short.json", "move and trajectory are both given"),
+        (f"{SMALL} --world 3 --image text.png", "image and world are both given"),
+        (f"{SMALL} --world 3 --style x", "style is 'x': expected one of"),
+        (f"{SMALL} --world -3", "seed is -3"),
+        (f"{SMALL} --style orbit", "style is given without a world"),
+        (f"{SMALL} --text-only", "prompt is missing"),
+        (f"{SMALL} --offload group", "offload is 'group' but there is no GPU"),
+        (f"{SMALL} --context-parallel ulysses", "context_parallel is given to one process"),
+        (f"{SMALL} --attention magic", "the model cannot be laid out as asked"),
+        (f"{SMALL} --camera-cfg nan", "camera_cfg is nan"),
+        (f"{SMALL} --overwrite --jobs nope.json", "nope.json cannot be read"),
+        (f"{SMALL} -o full", "full exists: expected a new or empty folder, or --overwrite to replace it."),
+        (f"{SMALL} -o full/kept.txt/out", "full/kept.txt/out: cannot be written"),
+    ],
+)
+def test_bad_input_is_one_sentence_and_leaves_nothing(line, sentence, run, models, capsys, monkeypatch):
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    bad_files()
+    before = everything()
+    output = "" if "-o " in line else " -o new/out"
+    assert run(line.replace("MODELS", str(models)) + output) == cli.FAULT
+    error = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("note:")]
+    assert len(error) == 1 and error[0].startswith("sightline: ") and sentence in error[0], error
+    assert everything() == before
+
+
+def test_a_full_disk_is_one_sentence_before_and_after_the_work(run, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(outputs.shutil, "disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+        assert run(f"{SMALL} -o new/out") == cli.FAULT
+    assert "new/out lies on a disk with 0.0 MiB free" in capsys.readouterr().err
+    monkeypatch.setattr(video, "_write_h264", full)
+    assert run(f"{SMALL} -o new/out") == cli.FAULT
+    assert "new/out/video.mp4: cannot be written (No space left on device)" in capsys.readouterr().err
+    assert not everything()
+
+
+def test_an_interrupt_leaves_nothing_and_the_old_film_as_it_was(run, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    Path("out").mkdir()
+    Path("out/old.txt").write_text("the old film")
+    monkeypatch.setattr(outputs, "generate", interrupted)
+    assert run(f"{SMALL} -o out --overwrite") == cli.INTERRUPTED
+    assert everything() == {"out", "out/old.txt"} and capsys.readouterr().err == ""
+    monkeypatch.setattr(outputs, "generate", lambda *_, **__: np.zeros((5, 64, 64, 3), np.uint8))
+    assert run(f"{SMALL} -o out --overwrite") == 0
+    assert Path("out/video.mp4").exists() and not Path("out/old.txt").exists()
+
+
+def test_a_batch_goes_on_after_a_failure_and_where_it_was(run, capsys):
+    Image.new("RGB", (64, 64), "teal").save("teal.png")
+    jobs = [
+        {"move": "pan:10", "output": "pan"},
+        {"image": "nope.png"},
+        {"image": "teal.png", "seed": 3, "prompt": "teal"},
+    ]
+    Path("jobs.json").write_text(json.dumps(jobs))
+    line = f"{SMALL} --jobs jobs.json -o films"
+    assert run(line) == cli.FAULT
+    error = capsys.readouterr().err
+    assert "films/0001: image nope.png does not exist" in error and "1 of 3 jobs failed" in error
+    assert {path.name for path in Path("films").iterdir()} == {"pan", "0002"}
+    assert settings("films/0002")["filmed"]["seed"] == 3
+
+    written = Path("films/pan/settings.json").stat().st_mtime_ns
+    jobs[1], jobs[2]["seed"] = {"move": "tilt:5"}, 4
+    Path("jobs.json").write_text(json.dumps(jobs))
+    assert run(line) == cli.FAULT  # one is finished, one is new, one has changed
+    error = capsys.readouterr().err
+    assert "films/pan is finished" in error
+    assert "films/0002: films/0002 holds a film with seed 3: expected 4, another folder, or --overwrite" in error
+    assert run(f"{line} --overwrite") == 0
+    assert settings("films/0002")["filmed"]["seed"] == 4 and settings("films/0001")["request"]["move"] == "tilt:5"
+    assert Path("films/pan/settings.json").stat().st_mtime_ns == written
+
+
+def test_a_damaged_model_is_one_sentence(models, run, capsys, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(models / "ti2v-5b", folder)
+    shard = next(folder.glob("transformer/*.safetensors"))
+    line = f"{SMALL} --model {folder} -o out"
+    config = (folder / "transformer" / "config.json").read_text()
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:100])
+    assert run(line) == cli.FAULT
+    shard.unlink()
+    assert run(line) == cli.FAULT
+    (folder / "transformer" / "config.json").write_text("{}")
+    assert run(line) == cli.FAULT
+    (folder / "transformer" / "config.json").write_text(config[:-9])
+    assert run(line) == cli.FAULT
+    sentences = capsys.readouterr().err.splitlines()
+    assert len(sentences) == 4 and all(one.startswith("sightline: ") for one in sentences), sentences
+    assert not Path("out").exists()
+
+
+def test_a_pipeline_in_hand_films_a_job(models):
+    pipe = sl.load_pipeline(models / "ti2v-5b", models / "ti2v-5b-camera")
+    pipe.set_progress_bar_config(disable=True)
+    job = Job(Path("out"), prompt="a room", move="pan:5", frames=5, size="64x64", steps=1)
+    found = run_job(Model.of(pipe), job)
+    assert found == settings() and found["filmed"]["prompt"] == "a room"
+
+
+def test_help_loads_neither_torch_nor_diffusers():
+    code = (
+        "import sys; from sightline import cli\n"
+        "try: cli.main(['generate', '--help'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit(any(name in sys.modules for name in ('torch', 'diffusers', 'matplotlib')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0

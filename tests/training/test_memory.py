@@ -1,0 +1,115 @@
+"""The memory estimate against peaks measured on a GPU, and its constants against what a small block keeps."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+import torch
+from diffusers import WanTransformer3DModel
+
+import sightline as sl
+from sightline.errors import SightlineError
+from sightline.training import memory
+from sightline.training.objective import Batch, draw, flow_matching_loss
+from sightline.training.recipe import Data, Model, Objective, Optimiser, Recipe
+from sightline.training.trainable import choose_trainable
+from tests.training.conftest import changed
+
+PAPER_SIZE = (81, 832, 480)
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+    path = Path(__file__).parents[2] / "benchmarks" / "train_step.py"
+    spec = importlib.util.spec_from_file_location("train_step", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize(
+    "name, train, with_camera, measured",  # GiB on one H200, as docs/results.md has them
+    [("5b", "paper", True, 75.04), ("5b", "paper", False, 74.99), ("14b", "lora", True, 86.0), ("14b", "lora", False, 80.9)],
+)  # fmt: skip
+def test_estimates_of_the_real_configurations_are_near_the_measured_peaks(
+    benchmark, name, train, with_camera, measured
+):
+    config, spatial = benchmark.CONFIGS[name], benchmark.SPATIAL[name]
+    estimated = benchmark.estimated_gib(config, with_camera, PAPER_SIZE, spatial, train)
+    assert abs(estimated / measured - 1) < 0.05
+
+
+WIDTH, GRID = 128, (5, 16, 16)
+TOKENS = 5 * 16 * 16
+
+
+def small_model(layers, with_camera, train="paper"):
+    model = WanTransformer3DModel(
+        in_channels=4, out_channels=4, text_dim=32, num_attention_heads=2, attention_head_dim=64,
+        ffn_dim=2 * WIDTH, num_layers=layers, freq_dim=64,
+    )  # fmt: skip
+    if with_camera:
+        model = sl.CameraWanTransformer3DModel.from_transformer(model, sl.Scope(), copy=False)
+    choose_trainable(model, Model(train=train))
+    return model.train()
+
+
+def kept_bytes(model, with_camera, objective):
+    """Bytes that a forward pass keeps for the backward pass, weights aside."""
+    path = sl.moves.orbit(30, frames=17, width=256, height=256)
+    camera = sl.CameraTokens.from_trajectory(path, GRID) if with_camera else None
+    batch = Batch([0], torch.zeros(1, 4, 5, 32, 32), torch.zeros(1, 4, 32), torch.zeros(4, 32), camera)
+    weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
+    kept = {}
+
+    def note(tensor):
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            kept[storage.data_ptr()] = (storage.nbytes(), tensor)  # held, so that no address is used twice
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor), torch.autocast("cpu", torch.bfloat16):
+        loss = flow_matching_loss(model, batch, draw(batch, objective, 0))
+    assert loss.requires_grad
+    return sum(size for size, _ in kept.values())
+
+
+@pytest.mark.parametrize("with_camera", [False, True])
+@pytest.mark.parametrize("first_frame_given", [0.0, 1.0])
+def test_a_block_keeps_what_the_estimate_says(with_camera, first_frame_given):
+    objective = Objective(image_to_video=first_frame_given)
+    # What a second block adds: embeddings and head are left out.
+    one, two = (kept_bytes(small_model(layers, with_camera), with_camera, objective) for layers in (1, 2))
+    recipe = Recipe(model=Model(), data=Data(cache="none"), objective=objective, optimiser=Optimiser(batch=1))
+    estimated = memory.estimate(small_model(1, with_camera), recipe, TOKENS, processes=1).inputs
+    assert abs(estimated / (two - one) - 1) < 0.15
+
+
+def test_what_a_run_needs_follows_its_settings():
+    model = small_model(2, with_camera=True)
+    recipe = Recipe(model=Model(), data=Data(cache="none"), optimiser=Optimiser(batch=8, micro_batch=1))
+    found = memory.estimate(model, recipe, TOKENS, processes=1)
+    assert found.accumulates and not memory.estimate(model, recipe, TOKENS, processes=8).accumulates
+    checkpointed = changed(recipe, "model", gradient_checkpointing=True)
+    assert memory.estimate(model, checkpointed, TOKENS, 1).inputs < found.inputs / 10
+    four = changed(recipe, "optimiser", micro_batch=4)
+    assert memory.estimate(model, four, TOKENS, 1).inputs == 4 * found.inputs
+    sharded = memory.estimate(model, changed(recipe, parallel="fsdp2"), TOKENS, processes=8)
+    assert sharded.optimiser == found.optimiser // 8 and sharded.total < memory.estimate(model, recipe, TOKENS, 8).total
+    averaged = memory.estimate(model, changed(recipe, "optimiser", ema=0.99), TOKENS, 1)
+    assert averaged.total - found.total == averaged.average == found.gradients
+
+
+def test_a_run_that_cannot_fit_says_what_to_change(monkeypatch):
+    recipe = Recipe(model=Model(), data=Data(cache="none"), optimiser=Optimiser(batch=8, micro_batch=2))
+    found = memory.estimate(small_model(2, with_camera=True), recipe, TOKENS, processes=1)
+    assert "memory per device, estimated" in memory.require_fit(found, recipe, torch.device("cpu"))
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1000, 1000))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 0)
+    with pytest.raises(
+        SightlineError, match=r"try model.gradient_checkpointing: true, or optimiser.micro_batch: 1"
+    ) as e:
+        memory.require_fit(found, recipe, torch.device("cuda"))
+    assert "\n" not in str(e.value)

@@ -1,0 +1,27 @@
+"""Validation beside a feed that is still encoding: a Wan VAE has one state, and several threads want it."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+
+from sightline.data.encode import ClipEncoder
+from sightline.lab.tiny import tiny_pipeline
+from sightline.training.validation import decode
+
+
+def test_encoding_and_decoding_in_several_threads_give_what_one_gives():
+    pipe = tiny_pipeline("ti2v-5b")
+    encoder = ClipEncoder(pipe)
+    videos = [torch.rand(1, 3, 9, 32, 32, generator=torch.Generator().manual_seed(n)) for n in range(8)]
+    captions = [f"clip number {n}" for n in range(8)]
+    latents, texts = [encoder.latents(video) for video in videos], [encoder.text(words) for words in captions]
+    decoded = decode(pipe, latents[0][None])
+    with ThreadPoolExecutor(4) as pool:
+        encoding = [pool.submit(encoder.latents, video) for video in videos]
+        reading = [pool.submit(encoder.text, words) for words in captions]
+        decoding = [decode(pipe, latents[0][None]) for _ in range(4)]
+    assert all(torch.equal(found.result(), expected) for found, expected in zip(encoding, latents, strict=True))
+    assert all(torch.equal(found.result(), expected) for found, expected in zip(reading, texts, strict=True))
+    assert all((found == decoded).all() for found in decoding)
