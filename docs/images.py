@@ -6,11 +6,15 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
-from PIL import Image
+import numpy as np
+from PIL import Image, ImageDraw
 
 HERE = Path(__file__).parent / "images"
 WORLDS = {"walkthrough": 16, "orbit": 0, "panorama": 24, "openworld": 8}  # style: first seed
+MOVES = ("orbit:30", "dolly:0.6", "truck:0.4", "pedestal:0.3", "pan:25", "roll:20")
+STEPS = 30
 
 
 def main() -> None:
@@ -19,6 +23,7 @@ def main() -> None:
     sightline("data", "stats", *sources, "--frames", "33", "--size", "128x128", "--plot", str(HERE / "moments.png"))
     worlds_sheet().save(HERE / "worlds.jpg", quality=82)
     first_frame()
+    moving_pictures()
 
 
 def worlds_sheet() -> Image.Image:
@@ -51,6 +56,59 @@ def first_frame() -> None:
     note.add_text("Description", shot.caption)
     note.add_text("Source", f"sightline worlds, style {style}, seed {seed}")
     Image.fromarray(shot.frames[0].numpy()).save(FIRST_FRAME, optimize=True, pnginfo=note)
+
+
+def moving_pictures() -> None:
+    """What the lab model films: one first frame under six moves, four scenes under one move, true beside generated."""
+    import sightline as sl
+    from sightline.generation.plan import FIRST_FRAME
+    from sightline.lab.measure import film_with, held_out_clips
+    from sightline.pictures import side_by_side
+
+    pipe = sl.load_pipeline()
+    picture = Image.open(FIRST_FRAME)
+    films = {
+        move: sl.generate(pipe, picture, picture.info["Description"], path(move), steps=STEPS, guidance=1.0)
+        for move in MOVES
+    }
+    write_moving(HERE / "moves.webp", films, columns=3)
+    held_out = [clip for clip in held_out_clips(8) if clip.style in ("walkthrough", "orbit")][:4]
+    films = {
+        clip.caption: sl.generate(pipe, clip.frames[0], clip.caption, path("arc:25"), steps=STEPS, guidance=1.0)
+        for clip in held_out
+    }
+    write_moving(HERE / "scenes.webp", films, columns=4)
+    films = {}
+    for clip in held_out_clips(4):
+        made = film_with(pipe, clip, clip.trajectory, steps=STEPS, guidance=1.0, seed=0)
+        films[f"{clip.style}: true, generated"] = side_by_side(clip.frames, made)
+    write_moving(HERE / "beside.webp", films, columns=2)
+
+
+def path(move: str) -> Any:
+    from sightline.cameras import moves
+    from sightline.lab.models import FRAMES, SIZE
+
+    return moves.parse(move, frames=FRAMES, width=SIZE, height=SIZE)
+
+
+def write_moving(file: Path, films: dict[str, np.ndarray], columns: int) -> None:
+    """A grid of labelled films that plays for ever, there and back."""
+    cells = []
+    for label, film in films.items():
+        labelled = []
+        for frame in film:
+            cell = Image.new("RGB", (film.shape[2] + 4, film.shape[1] + 18), "white")
+            cell.paste(Image.fromarray(frame), (2, 2))
+            ImageDraw.Draw(cell).text((4, film.shape[1] + 4), label[:44], fill=(34, 38, 43), font_size=10)
+            labelled.append(np.asarray(cell))
+        cells.append(np.stack(labelled))
+    while len(cells) % columns:
+        cells.append(np.full_like(cells[0], 255))
+    rows = [np.concatenate(cells[start : start + columns], axis=2) for start in range(0, len(cells), columns)]
+    grid = np.concatenate(rows, axis=1)  # [T, H, W, 3]
+    frames = [Image.fromarray(frame) for frame in [*grid, *grid[-2:0:-1]]]
+    frames[0].save(file, save_all=True, append_images=frames[1:], duration=1000 // 16, loop=0, quality=60, method=6)
 
 
 def sightline(*arguments: str) -> None:

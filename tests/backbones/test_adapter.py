@@ -143,3 +143,47 @@ def test_mlp_weights_travel_too(tmp_path):
     save_camera(model, tmp_path / "x.safetensors")
     loaded = load_camera(tiny_transformer(), tmp_path / "x.safetensors")
     assert isinstance(loaded, CameraWanTransformer3DModel) and loaded.encoding.projection == "mlp"
+
+
+# -- LoRA beside the camera -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lora_file(tmp_path):
+    from peft import LoraConfig
+
+    model = wake(retrofit())
+    model.add_adapter(LoraConfig(r=2, lora_alpha=2, target_modules=r"blocks\.\d+\.(attn1\.to_q|ffn\.net\.2)"))
+    torch.manual_seed(3)
+    for name, parameter in model.named_parameters():
+        if "lora_" in name:
+            torch.nn.init.normal_(parameter, std=0.3)
+            parameter.data = parameter.data.bfloat16().float()  # what the file keeps of them
+    save_camera(model, tmp_path / "camera.safetensors")
+    return model.eval(), tmp_path / "camera.safetensors"
+
+
+@pytest.mark.parametrize("copy", [True, False])
+def test_lora_weights_are_added_to_a_copy_of_the_base(lora_file, tokens, copy):
+    trained, path = lora_file
+    base = tiny_transformer()
+    before = {name: tensor.clone() for name, tensor in base.state_dict().items()}
+    loaded = load_camera(base, path, copy=copy)
+    inputs = model_inputs(loaded)
+    torch.testing.assert_close(run(loaded, inputs, tokens), run(trained, inputs, tokens), atol=1e-5, rtol=1e-4)
+    assert not torch.allclose(run(loaded, inputs, tokens), run(base, inputs), atol=1e-3)
+    assert all(torch.equal(tensor, before[name]) for name, tensor in base.state_dict().items())
+
+
+def test_lora_weights_are_refused_where_they_cannot_be_added(lora_file):
+    _, path = lora_file
+    with pytest.raises(SightlineError, match="holds LoRA weights, which are added to a stock model"):
+        load_camera(retrofit(), path)
+    tensors = load_file(path)
+    name = next(name for name in tensors if name.endswith("lora_B"))
+    rewrite(path, {**tensors, name: tensors[name][:3]})
+    with pytest.raises(SightlineError, match="fits no layer of this model"):
+        load_camera(tiny_transformer(), path)
+    rewrite(path, {**tensors, name: tensors[name] * float("nan")})
+    with pytest.raises(SightlineError, match="not finite"):
+        load_camera(tiny_transformer(), path)

@@ -69,10 +69,10 @@ class ClipEncoder:
             if pixels % multiple:
                 raise SightlineError(f"{name} is {pixels}: expected a multiple of {multiple} for this model.")
 
-    def encode(self, clip: Clip) -> dict[str, Tensor]:
+    def encode(self, clip: Clip, tokens: int = TEXT_TOKENS) -> dict[str, Tensor]:
         """latents [C, t, h, w] and text [tokens, D], float32; condition [C, t, h, w] for models with such channels."""
         video = pixels(clip.frames)
-        tensors = {"latents": self.latents(video)[0].cpu(), "text": self.text(clip.caption)}
+        tensors = {"latents": self.latents(video)[0].cpu(), "text": self.text(clip.caption, tokens)}
         if self.has_condition:
             first = torch.zeros_like(video)
             first[:, :, 0] = video[:, :, 0]
@@ -90,9 +90,9 @@ class ClipEncoder:
         inverse_std = 1.0 / torch.tensor(vae.config.latents_std).view(1, vae.config.z_dim, 1, 1, 1).to(latents)
         return (latents - mean) * inverse_std
 
-    def text(self, caption: str) -> Tensor:  # -> [tokens, D]
+    def text(self, caption: str, tokens: int = TEXT_TOKENS) -> Tensor:  # -> [n, D], n at most tokens
         """The pipeline's own embedding without its padding, which is zeros."""
-        embedding = self.texts([caption])[0]
+        embedding = self.texts([caption], tokens)[0]
         used = embedding.abs().amax(-1).nonzero()
         return embedding[: int(used[-1]) + 1 if len(used) else 0]
 

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor
 
 from sightline.backbones.stock import AnyWanPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
@@ -24,6 +23,7 @@ from sightline.data.cut import Cut
 from sightline.data.sources import Worlds
 from sightline.generation.generate import camera_tokens, pipeline_for_mode
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE, TEXT_TOKENS
+from sightline.pictures import psnr
 from sightline.video import as_frames
 from sightline.worlds import STYLES, sample_batch
 from sightline.worlds.many import film_together
@@ -79,11 +79,6 @@ def film_with(
     return as_frames(made.frames[0])
 
 
-def psnr_by_frame(made: np.ndarray, true: np.ndarray) -> Tensor:  # 2 x [T, H, W, 3] uint8 -> [T]
-    difference = torch.from_numpy(made).float() - torch.from_numpy(true).float()
-    return 20 * torch.log10(255.0 / difference.square().mean((1, 2, 3)).sqrt().clamp_min(0.5))
-
-
 def measure(
     pipe: AnyWanPipeline,
     clips: list[HeldOutClip],
@@ -96,11 +91,11 @@ def measure(
     """PSNR to the true view: with the true path and with another clip's (a model with a camera), or without one."""
     takes_camera = isinstance(pipe.transformer, CameraWanTransformer3DModel)
     rows: dict[str, list[float]] = {}
-    by_frame: dict[str, list[Tensor]] = {}
+    by_frame: dict[str, list[np.ndarray]] = {}
     for number in progress(range(len(clips))):
         clip = clips[number]
         other = next(c for c in clips[number + 1 :] + clips if c.style == clip.style and c is not clip)
-        frozen = psnr_by_frame(np.repeat(clip.frames[:1], len(clip.frames), axis=0), clip.frames)
+        frozen = psnr(np.repeat(clip.frames[:1], len(clip.frames), axis=0), clip.frames)
         moved = frozen < MOVED_BELOW
         paths = (
             {"true path": clip.trajectory, "another clip's path": other.trajectory}
@@ -110,17 +105,17 @@ def measure(
         found = {"first frame frozen": frozen}
         for name, path in paths.items():
             video = film_with(pipe, clip, path, steps=steps, guidance=guidance, seed=seed + number)
-            found[name] = psnr_by_frame(video, clip.frames)
-        for name, psnr in found.items():
-            by_frame.setdefault(name, []).append(psnr)
+            found[name] = psnr(video, clip.frames)
+        for name, decibels in found.items():
+            by_frame.setdefault(name, []).append(decibels)
             if moved.any():
-                rows.setdefault(name, []).append(psnr[moved].mean().item())
-                rows.setdefault(f"{name}, {clip.style}", []).append(psnr[moved].mean().item())
+                rows.setdefault(name, []).append(float(decibels[moved].mean()))
+                rows.setdefault(f"{name}, {clip.style}", []).append(float(decibels[moved].mean()))
     return {
         "psnr_where_moved": {name: sum(values) / len(values) for name, values in rows.items()},
         "clips_with_motion": len(rows["first frame frozen"]),
         "clips": len(clips),
-        "psnr_by_frame": {name: [round(x, 2) for x in torch.stack(v).mean(0).tolist()] for name, v in by_frame.items()},
+        "psnr_by_frame": {name: np.mean(v, axis=0).round(2).tolist() for name, v in by_frame.items()},
         "steps": steps,
         "guidance": guidance,
         "seed": seed,

@@ -193,9 +193,9 @@ def sampled_worlds(
     return found
 
 
-def encode_clip(encoder: ClipEncoder, clip: Clip) -> CachedClip:
-    """What a cache would hold of this clip."""
-    tensors = encoder.encode(clip)
+def encode_clip(encoder: ClipEncoder, text_tokens: int, clip: Clip) -> CachedClip:
+    """What a cache would hold of this clip; a longer caption is cut before it is encoded, as the pipelines do."""
+    tensors = encoder.encode(clip, text_tokens)
     return CachedClip(
         tensors["latents"],
         padded_text(tensors["text"]),

@@ -110,7 +110,7 @@ def make_feed(
         if all(_made_to_measure(source, clips[0].cut) for source in clips[0].sources):
             train, held_out = (_filmed(part, data, encoder, patch, quiet) for part in clips)
         else:
-            encode = partial(encode_clip, encoder)
+            encode = partial(encode_clip, encoder, data.text_tokens)
             train, held_out = (
                 OneByOne(part, range(len(part)), encode, patch, data.text_tokens, data.keep_in_memory) for part in clips
             )

@@ -1,0 +1,71 @@
+"""Making the lab model: every stage runs, at the smallest size, and hands the next one what it needs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from diffusers import AutoencoderKLWan
+
+import sightline as sl
+from sightline.errors import SightlineError
+from sightline.lab import vae_training
+from sightline.lab.measure import HeldOutClip, measure
+from sightline.lab.models import SIZE, assemble
+from sightline.lab.text_training import train_text
+from sightline.lab.tiny import tiny_pipeline
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory):
+    """A VAE and a text encoder after a moment of training."""
+    folder = tmp_path_factory.mktemp("lab")
+    vae_training.train_vae(folder / "vae", seconds=0.01, clips=4, batch=1, held_out=4, frames=5, size=32, device="cpu")
+    train_text(folder / "text", captions=40, steps=2, batch=4)
+    return folder
+
+
+def test_the_vae_is_written_with_its_statistics_and_measures(parts):
+    vae = AutoencoderKLWan.from_pretrained(parts / "vae")
+    assert len(vae.config.latents_mean) == 16 and all(0 < value < 100 for value in vae.config.latents_std)
+    measured = json.loads((parts / "vae" / "measured.json").read_text())
+    assert len(measured["psnr_by_frame"]) == 5 and measured["held_out_clips"] == 4 and measured["steps"] >= 1
+
+
+def test_a_vae_step_lowers_its_loss():
+    torch.manual_seed(0)
+    vae = vae_training.whole_sequence.prepare(vae_training.lab_vae())
+    optimisers, peers = vae_training.make_optimisers(vae)
+    video = torch.rand(1, 3, 5, 16, 16) * 2 - 1
+    losses = []
+    for _ in range(4):
+        loss, _ = vae_training.reconstruction_loss(vae, video)
+        loss.backward()
+        vae_training.apply(optimisers, peers, 0.5)
+        losses.append(loss.item())
+    assert losses[-1] < 0.9 * losses[0]
+
+
+def test_the_parts_make_a_pipeline_that_takes_a_camera(parts, tmp_path):
+    folder = assemble(tmp_path / "start", parts / "vae", parts / "text")
+    pipe = sl.load_pipeline(folder, camera=sl.Scope())
+    path = sl.moves.orbit(degrees=20, target_depth=2.0, frames=5, width=32, height=32)
+    video = sl.generate(pipe, np.zeros((32, 32, 3), np.uint8), "a red sofa, seen by day", path, steps=1)
+    assert video.shape == (5, 32, 32, 3)
+    with pytest.raises(SightlineError, match="found no folder there"):
+        assemble(tmp_path / "other", tmp_path / "nothing", parts / "text")
+
+
+def test_measuring_knows_a_perfect_film_from_a_frozen_one(monkeypatch):
+    """The film a camera would have made scores highest; what counts are the frames that have moved."""
+    generator = np.random.default_rng(0)
+    path = sl.moves.orbit(degrees=20, target_depth=2.0, frames=33, width=SIZE, height=SIZE)
+    clips = [HeldOutClip("orbit", generator.integers(0, 256, (33, 8, 8, 3), np.uint8), path, "a") for _ in range(2)]
+    for clip in clips:
+        clip.frames[:17] = clip.frames[0]  # the first half does not move
+    pipe = sl.attach_camera(tiny_pipeline("ti2v-5b"), sl.Scope())
+    monkeypatch.setattr("sightline.lab.measure.film_with", lambda pipe, clip, path, **_: clip.frames)
+    found = measure(pipe, clips)["psnr_where_moved"]
+    assert found["true path"] == 100.0 and found["first frame frozen"] < 12
