@@ -74,7 +74,13 @@ def extra_attention_calls(encoding: Encoding) -> int:
     try:
         tokens = CameraTokens.from_trajectory(sl.moves.truck(1.0, frames=5, width=64, height=64), (2, 2, 2))
         text, time = torch.zeros(1, 3, base.config.text_dim), torch.full((1,), 500.0)
-        model(torch.zeros(1, 48, 2, 4, 4), time, text, attention_kwargs={"camera": tokens}, return_dict=False)
+        model(
+            torch.zeros(1, base.config.in_channels, 2, 4, 4),
+            time,
+            text,
+            attention_kwargs={"camera": tokens},
+            return_dict=False,
+        )
     finally:
         attention.dispatch_attention_fn = dispatch
     return len(calls) // len(model.blocks) - 1  # the text's attention keeps its stock processor and is not counted
