@@ -58,6 +58,27 @@ def test_the_four_terms_add_up_to_the_logits_of_the_model(tokens):
         assert term.abs().max() > 1e-3
 
 
+@pytest.mark.parametrize("terms, left_out", [("ad", ("content_to_ray", "ray_to_content")), ("abc", ("ray_to_ray",))])
+def test_terms_that_are_switched_off_are_zero_and_the_others_as_before(terms, left_out, tokens):
+    whole, part = wake(retrofit()), wake(retrofit(terms=terms))
+    part.load_state_dict(whole.state_dict())
+    inputs = model_inputs(whole)
+    expected, found = (
+        inspect.score_terms(model, [0, 17], layer=0, **inputs, attention_kwargs={"camera": tokens})
+        for model in (whole, part)
+    )
+    for name in ("content", "content_to_ray", "ray_to_content", "ray_to_ray"):
+        if name in left_out:
+            assert not getattr(found, name).any()
+        else:
+            torch.testing.assert_close(getattr(found, name), getattr(expected, name))
+
+
+def test_raw_rays_have_a_form_of_their_own():
+    form = inspect.ray_form(retrofit(ngi=False))
+    assert form.matrix.shape == (2, 2, 6, 6) and form.distance.max() < 1e-6
+
+
 def test_which_term_depends_on_what(tokens):
     model = wake(retrofit())
     other_path = CameraTokens.from_trajectory(random_trajectory(9), (3, 4, 4))

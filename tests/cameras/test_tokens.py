@@ -144,3 +144,18 @@ def test_augmentation_touches_the_offset_alone_at_the_stated_rate(tokens):
     assert abs(len(moved) / 4000 - 0.3) < 0.03
     assert -1.2 <= moved.min() < -1.1 and 1.5 < moved.max() <= 1.6
     assert torch.equal(many.log_scale_offset, torch.zeros(4000, 48, 1))
+
+
+@pytest.mark.parametrize(
+    "stride, groups", [(4, [[0, 0, 0, 0], [1, 2, 3, 4]]), (1, [[0] * 4, [1] * 4]), (2, [[0] * 4, [1, 1, 2, 2]])]
+)
+def test_a_row_knows_its_lens_its_place_and_the_raw_frames_it_stands_for(stride, groups):
+    path = random_trajectory(stride + 1, xi=0.3)
+    tokens = CameraTokens.from_trajectory(path, (2, 4, 4), anchor=None, temporal_stride=stride)
+    assert tokens.xi.shape == (1, 32, 1) and torch.allclose(tokens.xi, torch.tensor(0.3))
+    assert tokens.position[0, :5].tolist() == [[0, 0], [0, 1], [0, 2], [0, 3], [1, 0]]
+    assert tokens.position[0, 21].tolist() == [1, 1]
+    for token, group in ((3, groups[0]), (20, groups[1])):
+        expected = path.world_to_camera[group, :3].flatten(1).float()
+        torch.testing.assert_close(tokens.raw_frames[0, token, :, :12], expected)
+    torch.testing.assert_close(tokens.raw_frames[:, :, 3, 12:], tokens.intrinsics)  # the last one is the latent pose

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from diffusers.models.attention_dispatch import dispatch_attention_fn
 from diffusers.models.transformers.transformer_wan import (
     WanAttention,
@@ -10,9 +9,10 @@ from diffusers.models.transformers.transformer_wan import (
     WanRotaryPosEmbed,
     _get_qkv_projections,
 )
-from torch import Tensor
+from torch import Tensor, nn
 
 from sightline.encodings.protocol import CameraLayer, Layer
+from sightline.encodings.rotary import apply_rope
 
 
 class CameraWanAttnProcessor(WanAttnProcessor):
@@ -27,7 +27,7 @@ class CameraWanAttnProcessor(WanAttnProcessor):
         hidden_states: Tensor,  # [B, N, dim]
         encoder_hidden_states: Tensor | None = None,
         attention_mask: Tensor | None = None,
-        rotary_emb: tuple[Tensor, ...] | None = None,  # cos, sin [1, N, 1, D], camera [B or 1, N, 23 or 0]
+        rotary_emb: tuple[Tensor, ...] | None = None,  # cos, sin [1, N, 1, D], camera [B or 1, N, 90 and more, or 0]
     ) -> Tensor:
         assert rotary_emb is not None and encoder_hidden_states is None, "the camera is for self-attention only"
         cos, sin, camera = rotary_emb
@@ -35,12 +35,13 @@ class CameraWanAttnProcessor(WanAttnProcessor):
             return super().__call__(attn, hidden_states, None, attention_mask, (cos, sin))
         method: CameraLayer = attn.camera
 
-        def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        def attend(query: Tensor, key: Tensor, value: Tensor, scale: float | None = None) -> Tensor:
             return dispatch_attention_fn(
                 query,
                 key,
                 value,
                 attn_mask=attention_mask,
+                scale=scale,
                 backend=self._attention_backend,
                 parallel_config=self._parallel_config,
             )
@@ -74,16 +75,6 @@ class CameraWanAttnProcessor(WanAttnProcessor):
         return output
 
 
-def apply_rope(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:  # [B, N, H, D], [1, N, 1, D] x2 -> [B, N, H, D]
-    """Wan's rotary embedding, pairs (2p, 2p+1), in diffusers' own order of operations so that the bits agree."""
-    even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
-    cos, sin = cos[..., 0::2], sin[..., 1::2]
-    rotated = torch.empty_like(x)
-    rotated[..., 0::2] = even * cos - odd * sin
-    rotated[..., 1::2] = even * sin + odd * cos
-    return rotated.type_as(x)
-
-
 class CameraRotaryPosEmbed(WanRotaryPosEmbed):
     """RoPE tables and, beside them, the camera of the call in progress ([B or 1, N, 0] when there is none)."""
 
@@ -93,3 +84,15 @@ class CameraRotaryPosEmbed(WanRotaryPosEmbed):
         cos, sin = super().forward(hidden_states)
         # Always a third tensor: context parallelism splits the outputs of this module by their number.
         return cos, sin, cos.new_empty(1, cos.shape[1], 0) if self.camera is None else self.camera
+
+
+class CameraPatchEmbedding(nn.Conv3d):
+    """The pretrained patch embedding and, added to it, what a method makes of the camera of the call in progress."""
+
+    tokens: Tensor | None = None  # [B or 1, N, dim]
+
+    def forward(self, latents: Tensor) -> Tensor:  # [B, C, t, H, W] -> [B, dim, t, h, w]
+        embedded = super().forward(latents)
+        if self.tokens is None:
+            return embedded
+        return embedded + self.tokens.transpose(1, 2).unflatten(2, embedded.shape[2:]).to(embedded.dtype)

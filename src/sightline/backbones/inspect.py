@@ -19,7 +19,8 @@ from sightline.errors import SightlineError
 class RayForm:
     """The bilinear form of term D, per layer and head.
 
-    matrix: [L, H, 7, 7], M = E_q^T E_k over the features (d, m^, s) of the query and (m^, d, s) of the key.
+    matrix: [L, H, 7, 7], M = E_q^T E_k over the features (d, m^, s) of the query and (m^, d, s) of the key; [L, H, 6, 6]
+        over the raw rays where ngi is off.
     scale: [L, H], the c for which c I (c times the block swap, without flip) is nearest to the 6 x 6 ray block of M.
     distance: [L, H], |M_6 - c I| / |M_6| in Frobenius norm: 0 is the reciprocal product, 1 has none of it.
     """
@@ -77,8 +78,8 @@ def score_terms(
     seen: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def remember(_: Any, args: tuple[Any, ...]) -> None:
-        stage, query, key, _value, camera = args
-        if stage == "inject":
+        stage, query, key, *_, camera = args
+        if stage in scope.touches:
             seen.append((query.float(), key.float(), camera))
 
     handle = scope.register_forward_pre_hook(remember)
@@ -103,9 +104,10 @@ def score_terms(
     def logits(query: Tensor, key: Tensor) -> Tensor:  # -> [B, H, Q, N]
         return torch.einsum("bqhd,bnhd->bhqn", query, key) / query.shape[-1] ** 0.5
 
-    return ScoreTerms(
-        logits(content_q, content_k), logits(content_q, ray_k), logits(ray_q, content_k), logits(ray_q, ray_k)
-    )
+    pairs = {"a": (content_q, content_k), "b": (content_q, ray_k), "c": (ray_q, content_k), "d": (ray_q, ray_k)}
+    terms = {term: logits(*pair) for term, pair in pairs.items()}
+    kept = (terms[term] if term in scope.settings.terms else torch.zeros_like(terms[term]) for term in "abcd")
+    return ScoreTerms(*kept)
 
 
 def _scope_layer(model: CameraWanTransformer3DModel, index: int) -> ScopeLayer:

@@ -24,7 +24,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from sightline.backbones.attention import CameraRotaryPosEmbed, CameraWanAttnProcessor
+from sightline.backbones.attention import CameraPatchEmbedding, CameraRotaryPosEmbed, CameraWanAttnProcessor
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Encoding, encoding_from_config
 from sightline.encodings.protocol import CameraLayer, promote_scalars
@@ -65,8 +65,11 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         config = self.config
         rope = CameraRotaryPosEmbed(config.attention_head_dim, config.patch_size, config.rope_max_seq_len)
         self.rope = rope
-        for block in self.blocks:
-            block.attn1.camera = settings.layer(block.attn1.inner_dim, block.attn1.heads)
+        first, patch = self.blocks[0].attn1, tuple(config.patch_size)
+        self.patch_embedding = CameraPatchEmbedding(config.in_channels, first.inner_dim, patch, patch)
+        layers = settings.layers(first.inner_dim, first.heads, len(self.blocks))
+        for block, layer in zip(self.blocks, layers, strict=True):
+            block.attn1.camera = layer
             block.attn1.set_processor(CameraWanAttnProcessor())
 
     @property
@@ -179,30 +182,37 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
             return self._forward_with(packed, *inputs, return_dict=return_dict, attention_kwargs=others)
         # Both passes as one batch, so that offloaded weights travel once and a cache sees one call per step.
         packed = packed.expand(len(hidden_states), -1, -1)
-        packed = torch.cat([packed, torch.zeros_like(packed)])  # [2 B, N, 23], the second half absent
+        packed = torch.cat([packed, torch.zeros_like(packed)])  # [2 B, N, 90], the second half absent
         twice = (None if one is None else torch.cat([one, one]) for one in inputs)
         seen, blind = self._forward_with(packed, *twice, return_dict=False, attention_kwargs=others)[0].chunk(2)
         output = torch.lerp(blind, seen, guidance)  # blind + guidance (seen - blind)
         return Transformer2DModelOutput(sample=output) if return_dict else (output,)
 
     def _forward_with(self, packed: Tensor | None, *inputs: Any, **options: Any) -> Any:
-        """The base's forward while this camera, [B or 1, N, 23] or None, rides beside its RoPE tables."""
-        self.rope.camera = packed
+        """The base's forward while this camera, [B or 1, N, 90] or None, lies where the call will find it: beside the RoPE
+        tables and, for a method that embeds, in the tokens."""
         try:
+            if packed is not None:
+                first: CameraLayer = self.blocks[0].attn1.camera
+                if "embed" in first.touches:
+                    self.patch_embedding.tokens, packed = first("embed", packed, self._grid(inputs[0]))
+                self.rope.camera = packed
             return super().forward(*inputs, **options)
         finally:
-            self.rope.camera = None
+            self.rope.camera = self.patch_embedding.tokens = None
 
-    def _packed(self, camera: CameraTokens, hidden_states: Tensor) -> Tensor:  # -> [B or 1, N, 23]
+    def _grid(self, hidden_states: Tensor) -> tuple[int, ...]:  # latent frames, token rows, token columns
+        return tuple(size // patch for size, patch in zip(hidden_states.shape[2:], self.config.patch_size, strict=True))
+
+    def _packed(self, camera: CameraTokens, hidden_states: Tensor) -> Tensor:  # -> [B or 1, N, 90]
         if not isinstance(camera, CameraTokens):
             raise SightlineError(
                 f"camera is a {type(camera).__name__}: expected CameraTokens (CameraTokens.from_trajectory)."
             )
-        latent = hidden_states.shape[2:]
-        grid = tuple(size // patch for size, patch in zip(latent, self.config.patch_size, strict=True))
+        latent, grid = tuple(hidden_states.shape[2:]), self._grid(hidden_states)
         if camera.grid != grid:
             raise SightlineError(
-                f"camera tokens lie on the grid {camera.grid}: expected {grid}, that of latents {tuple(latent)}."
+                f"camera tokens lie on the grid {camera.grid}: expected {grid}, that of latents {latent}."
             )
         batch = camera.packed.shape[0]
         if batch not in (1, hidden_states.shape[0]):

@@ -39,13 +39,18 @@ def pixel_rays(intrinsics: Tensor, pixels: Tensor, xi: float = 0.0) -> Tensor:  
     """
     x = (pixels[..., 0] - intrinsics[..., 0, 2]) / intrinsics[..., 0, 0]
     y = (pixels[..., 1] - intrinsics[..., 1, 2]) / intrinsics[..., 1, 1]
-    radius_squared = x * x + y * y
-    discriminant = 1 + (1 - xi * xi) * radius_squared
-    if xi > 1 and bool((discriminant < 0).any()):
+    if xi > 1 and bool((1 + (1 - xi * xi) * (x * x + y * y) < 0).any()):
         raise SightlineError(
             f"xi = {xi} puts pixels outside the image of the sphere: expected a longer focal length or a smaller xi."
         )
-    scale = (xi + discriminant.sqrt()) / (1 + radius_squared)
+    return unproject(x, y, xi)
+
+
+def unproject(x: Tensor, y: Tensor, xi: Tensor | float) -> Tensor:  # [...] x2 -> [..., 3]
+    """Unit directions through points of the image plane at focal length 1; a point outside the image of the sphere (xi > 1)
+    takes a ray of its rim."""
+    radius_squared = x * x + y * y
+    scale = (xi + (1 + (1 - xi * xi) * radius_squared).clamp_min(0).sqrt()) / (1 + radius_squared)
     return torch.stack([scale * x, scale * y, scale - xi], dim=-1)
 
 

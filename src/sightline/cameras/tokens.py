@@ -21,7 +21,12 @@ RAY = slice(0, 6)
 WORLD_TO_CAMERA = slice(6, 18)
 INTRINSICS = slice(18, 22)
 LOG_SCALE_OFFSET = slice(22, 23)
-PACKED_WIDTH = 23
+XI = slice(23, 24)
+POSITION = slice(24, 26)
+RAW_FRAMES = slice(26, 90)
+PACKED_WIDTH = 90
+
+FOLD = 4  # raw frames of a latent frame that a row describes one by one
 
 _GRID = ("latent frames of grid", "token rows of grid", "token columns of grid")
 
@@ -32,7 +37,7 @@ LatentPose = Literal["last", "first", "middle"]
 class CameraTokens:
     """What every token of a latent video knows about its camera. A thin view: `packed` is the only data.
 
-    packed: [B, N, 23] float32, N = t * h * w tokens in the order (t, y, x), x fastest. B = 1 serves any batch.
+    packed: [B, N, 90] float32, N = t * h * w tokens in the order (t, y, x), x fastest. B = 1 serves any batch.
     grid: (t, h, w), latent frames, token rows and columns.
     A row of zeros means "no camera": an encoding leaves such a token as the pretrained model has it.
     """
@@ -80,10 +85,11 @@ class CameraTokens:
             trajectory = trajectory.anchored(anchor)
         picked = _latent_frames(frames, latent_pose, temporal_stride)
         ray = token_rays(trajectory, picked, rows, columns)  # [t, h w, 6]
-        intrinsics = _normalised(trajectory.intrinsics[picked], trajectory)
-        per_frame = torch.cat([trajectory.world_to_camera[picked, :3].flatten(1), intrinsics], dim=-1)  # [t, 16]
-        per_frame = per_frame[:, None].expand(-1, rows * columns, -1)
-        packed = torch.cat([ray, per_frame, torch.zeros_like(ray[..., :1])], dim=-1)
+        pose = torch.cat([_posed(trajectory, picked), torch.tensor([[0.0, trajectory.xi]]).expand(frames, 2)], dim=-1)
+        raw = torch.cat([_posed(trajectory, one) for one in _folded_frames(frames, temporal_stride)], dim=-1)
+        position = torch.cartesian_prod(torch.arange(rows), torch.arange(columns))  # [h w, 2], columns fastest
+        parts = (ray, pose[:, None], position.view(1, -1, 2), raw[:, None])
+        packed = torch.cat([part.expand(frames, rows * columns, -1) for part in parts], dim=-1)
         return cls(packed.flatten(0, 1)[None].float(), grid)
 
     @classmethod
@@ -119,6 +125,21 @@ class CameraTokens:
     @property
     def log_scale_offset(self) -> Tensor:  # [B, N, 1]
         return self.packed[..., LOG_SCALE_OFFSET]
+
+    @property
+    def xi(self) -> Tensor:  # [B, N, 1]
+        """The unified camera model's xi; 0 is a pinhole."""
+        return self.packed[..., XI]
+
+    @property
+    def position(self) -> Tensor:  # [B, N, 2]
+        """The token's row and column on the grid."""
+        return self.packed[..., POSITION]
+
+    @property
+    def raw_frames(self) -> Tensor:  # [B, N, 4, 16]
+        """World-to-camera (12) and intrinsics (4) of the four raw frames of the token's latent frame, in their order."""
+        return self.packed[..., RAW_FRAMES].unflatten(-1, (FOLD, 16))
 
     # -- changing -------------------------------------------------------------------------------------------------
 
@@ -178,6 +199,17 @@ def _latent_frames(frames: int, latent_pose: LatentPose, stride: int) -> Tensor:
     if latent_pose not in back:
         raise SightlineError(f"latent_pose is {latent_pose!r}: expected one of {sorted(back)}.")
     return (torch.arange(frames) * stride - back[latent_pose]).clamp_min(0)
+
+
+def _folded_frames(frames: int, stride: int) -> Tensor:  # -> [4, t] raw frame numbers
+    """The raw frames 4k-3 .. 4k of latent frame k, and frame 0 four times; spread evenly where the stride is not four."""
+    back = torch.linspace(stride - 1, 0, FOLD).round().long()
+    return (torch.arange(frames) * stride - back[:, None]).clamp_min(0)
+
+
+def _posed(trajectory: Trajectory, frames: Tensor) -> Tensor:  # [t] -> [t, 16]
+    pose = trajectory.world_to_camera[frames, :3].flatten(1)
+    return torch.cat([pose, _normalised(trajectory.intrinsics[frames], trajectory)], dim=-1)
 
 
 def _normalised(intrinsics: Tensor, trajectory: Trajectory) -> Tensor:  # [t, 3, 3] -> [t, 4]

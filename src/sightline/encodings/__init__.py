@@ -4,19 +4,40 @@ from __future__ import annotations
 
 from typing import Any
 
+from sightline.encodings.cameractrl import CameraCtrl
+from sightline.encodings.freqsplit import FreqSplit
+from sightline.encodings.prope import Gta, Prope
 from sightline.encodings.protocol import CameraLayer, Encoding
+from sightline.encodings.recammaster import ReCamMaster
+from sightline.encodings.rerope import ReRope
 from sightline.encodings.scope import Scope
+from sightline.encodings.ucpe import Ucpe
 from sightline.errors import SightlineError
 
-ENCODINGS: dict[str, type[Encoding]] = {encoding.name: encoding for encoding in (Scope,)}
+ENCODINGS: dict[str, type[Encoding]] = {
+    encoding.name: encoding for encoding in (Scope, CameraCtrl, ReCamMaster, Prope, Gta, Ucpe, ReRope, FreqSplit)
+}
 
 
 def encoding_from_config(config: dict[str, Any]) -> Encoding:
     """The encoding that a config names, e.g. {"name": "scope", "gate_hidden": 16}; omitted settings take their default."""
     name = config.get("name")
-    if name not in ENCODINGS:
+    if not isinstance(name, str) or name not in ENCODINGS:
         raise SightlineError(f"encoding name is {name!r}: expected one of {sorted(ENCODINGS)}.")
     return ENCODINGS[name].from_config(config)
 
 
-__all__ = ["ENCODINGS", "CameraLayer", "Encoding", "Scope", "encoding_from_config"]
+__all__ = [
+    "ENCODINGS",
+    "CameraCtrl",
+    "CameraLayer",
+    "Encoding",
+    "FreqSplit",
+    "Gta",
+    "Prope",
+    "ReCamMaster",
+    "ReRope",
+    "Scope",
+    "Ucpe",
+    "encoding_from_config",
+]

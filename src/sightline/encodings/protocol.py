@@ -1,25 +1,33 @@
 """The stages of a self-attention layer, and the base of every method that lets a camera touch some of them.
 
-    input -> project -> normalise -> rotate -> inject -> attend -> output
+    (embed ->) input -> project -> normalise -> rotate -> inject -> attend -> output
 
 A method overrides the stages it changes and no others; an attention processor calls them in this order. Projection and
 normalisation stay the pretrained layer's own. What is not overridden is the pretrained layer itself, bit for bit.
+`embed` comes once per call, before the first block, and only the first layer is asked for it.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Protocol
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sightline.errors import SightlineError
 
-STAGES = ("input", "rotate", "inject", "attend", "output")
+STAGES = ("embed", "input", "rotate", "inject", "attend", "output")
 
-Attend = Callable[[Tensor, Tensor, Tensor], Tensor]  # query, key, value [B, N, H, D] -> [B, N, H, D]
+
+class Attend(Protocol):
+    """The backbone's attention, with its backend and its context parallelism: the only one a method may use."""
+
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, scale: float | None = None) -> Tensor:
+        """[B, N, H, D] x3 -> [B, N, H, D]; scale None is 1 / sqrt(D)."""
 
 
 class Layer(NamedTuple):
@@ -33,13 +41,14 @@ class Layer(NamedTuple):
 
 
 class CameraLayer(nn.Module):
-    """One layer's share of a camera method. `camera` is always the packed rows of CameraTokens, [B or 1, N, 23] float32.
+    """One layer's share of a camera method. `camera` is always the packed rows of CameraTokens, [B or 1, N, 90] float32.
 
     The stages run through `forward`, by name: sharding and offloading load a module's weights when it is called, and
-    a plain method call would slip past them.
+    a plain method call would slip past them. For the same reason every weight is a parameter of the layer itself.
+    touches: the stages that are called. All that a class overrides, unless an instance's settings leave some out.
     """
 
-    touches: ClassVar[frozenset[str]] = frozenset()
+    touches: frozenset[str] = frozenset()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -51,6 +60,33 @@ class CameraLayer(nn.Module):
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
         promote_scalars(state_dict, prefix)
         super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def add_parameter(self, name: str, *shape: int) -> None:
+        """A new, unfilled parameter: float32 whatever the default dtype is, and never a scalar, which sharding refuses."""
+        self.register_parameter(name, nn.Parameter(torch.empty(shape, dtype=torch.float32)))
+
+    def add_linear(self, name: str, outputs: int, inputs: int) -> None:
+        """The weight and bias of a linear layer, `name_weight` and `name_bias`."""
+        self.add_parameter(f"{name}_weight", outputs, inputs)
+        self.add_parameter(f"{name}_bias", outputs)
+
+    def reset_parameters(self) -> None:
+        """Give every parameter its starting value. On the meta device there is nothing to fill: a loader does it later."""
+        if not any(parameter.is_meta for parameter in self.parameters()):
+            with torch.no_grad():
+                self.start()
+
+    def start(self) -> None:
+        """Fill the parameters."""
+
+    def figures(self) -> dict[str, float]:
+        """What is worth watching during training, by name. Called as a stage, so that sharded weights are whole."""
+        return {}
+
+    def embed(self, camera: Tensor, grid: tuple[int, int, int]) -> tuple[Tensor | None, Tensor]:
+        """Before the first block; returns what is added to the embedded tokens [B, N, dim] (or None), and the rows that
+        travel on to the layers: the camera's, and whatever the method appends to them."""
+        raise NotImplementedError
 
     def input(self, hidden: Tensor, camera: Tensor) -> Tensor:  # [B, N, dim] -> [B, N, dim]
         """Before the projections."""
@@ -73,6 +109,18 @@ class CameraLayer(nn.Module):
         raise NotImplementedError
 
 
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x W^T + b. Weights follow the activations: a model cast to bf16 as a whole still computes its rays in float32."""
+    return F.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
+
+
+def start_linear(weight: Tensor, bias: Tensor) -> None:
+    """torch's own start of a Linear or convolution."""
+    nn.init.kaiming_uniform_(weight, a=math.sqrt(5))
+    bound = 1 / math.sqrt(weight[0].numel())
+    nn.init.uniform_(bias, -bound, bound)
+
+
 def promote_scalars(state_dict: dict[str, Tensor], prefix: str = "") -> dict[str, Tensor]:
     """Give 0-dim tensors one dimension, in place: checkpoints of an earlier form hold their alphas as scalars."""
     for name, tensor in state_dict.items():
@@ -91,6 +139,10 @@ class Encoding(ABC):
     @abstractmethod
     def layer(self, dim: int, heads: int) -> CameraLayer:
         """The module that one self-attention layer of this width gets."""
+
+    def layers(self, dim: int, heads: int, count: int) -> list[CameraLayer]:
+        """The modules of all self-attention layers, first to last."""
+        return [self.layer(dim, heads) for _ in range(count)]
 
     def to_config(self) -> dict[str, Any]:
         return {"name": self.name, **dataclasses.asdict(self)}

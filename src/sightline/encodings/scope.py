@@ -22,13 +22,17 @@ from torch import Tensor, nn
 from sightline.cameras.plucker import MOMENT_FLOOR, split_moment
 from sightline.cameras.tokens import LOG_SCALE_OFFSET, RAY
 from sightline.checks import number, whole_number
-from sightline.encodings.protocol import CameraLayer, Encoding
+from sightline.encodings.frames import has_camera
+from sightline.encodings.protocol import Attend, CameraLayer, Encoding, linear
 from sightline.errors import SightlineError
 
 FEATURES = 7  # direction 3, unit moment 3, log magnitude 1
+RAW_FEATURES = 6  # direction 3, moment 3
 
 Projection = Literal["linear", "mlp"]
 ProjectionInit = Literal["identity", "random", "zero"]
+Side = Literal["q", "k", "v"]
+Terms = Literal["abcd", "ad", "abc"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,14 @@ class Scope(Encoding):
     alpha: starting value of alpha_q and alpha_k. None chooses 0 for linear and 1 for an MLP.
     flip: swap the halves of the ray on the key side.
     moment_floor: the smallest |m|; the anchor frame, where m = 0, has s = log(moment_floor).
+
+    The paper's ablations, beside flip, and alpha = 1 with projection_init = "random" for "w/o zero init":
+    ngi: False leaves normalisation and gate out altogether: the raw ray, q += alpha_q E_q (d, m).
+    norm: False leaves out the RMSNorm over E f alone.
+    value: True adds a ray to the value too, with a projection, a norm and an alpha of its own.
+    terms: which parts of the score <q, k> there are: content-content a, content-ray b, ray-content c, ray-ray d.
+        "ad" (without b and c) starts with alpha_k = 1 where alpha is 0: d alone is a product of both alphas, and from
+        two zeros neither would ever move.
     """
 
     name: ClassVar[str] = "scope"
@@ -55,6 +67,10 @@ class Scope(Encoding):
     alpha: float | None = None
     flip: bool = True
     moment_floor: float = MOMENT_FLOOR
+    ngi: bool = True
+    norm: bool = True
+    value: bool = False
+    terms: Terms = "abcd"
 
     def __post_init__(self) -> None:
         if self.projection not in ("linear", "mlp"):
@@ -64,8 +80,11 @@ class Scope(Encoding):
             object.__setattr__(self, "projection_init", "identity" if linear else "zero")
         default = 0.0 if linear else 1.0
         object.__setattr__(self, "alpha", number("alpha", default if self.alpha is None else self.alpha))
-        if not isinstance(self.flip, bool):
-            raise SightlineError(f"flip is {self.flip!r}: expected True or False.")
+        for name in ("flip", "ngi", "norm", "value"):
+            if not isinstance(getattr(self, name), bool):
+                raise SightlineError(f"{name} is {getattr(self, name)!r}: expected True or False.")
+        if self.terms not in ("abcd", "ad", "abc"):
+            raise SightlineError(f"terms is {self.terms!r}: expected 'abcd', 'ad' (no cross terms) or 'abc' (no d).")
         if self.projection_init not in ("identity", "random", "zero"):
             raise SightlineError(
                 f"projection_init is {self.projection_init!r}: expected 'identity', 'random' or 'zero'."
@@ -77,10 +96,24 @@ class Scope(Encoding):
         whole_number("gate_hidden", self.gate_hidden)
         whole_number("projection_hidden", self.projection_hidden)
         number("moment_floor", self.moment_floor, above=0.0)
+        self._refuse_what_cannot_work(linear)
+
+    def _refuse_what_cannot_work(self, linear: bool) -> None:
+        if not self.ngi and not linear:
+            raise SightlineError(
+                "projection is 'mlp' with ngi = False, the raw ray through one matrix: expected 'linear'."
+            )
+        if not self.ngi and not self.norm:
+            raise SightlineError("norm = False with ngi = False removes the norm twice: expected one of the two.")
         if self.alpha == 0 and self.projection_init == "zero":
             raise SightlineError(
                 "alpha = 0 together with projection_init = 'zero' can never learn (the gradient of each is a multiple "
                 "of the other): expected one of the two to start away from zero."
+            )
+        if self.terms == "ad" and self.projection_init == "zero":
+            raise SightlineError(
+                "terms = 'ad' together with projection_init = 'zero' can never learn (d is a product of both "
+                "projections): expected 'identity' or 'random'."
             )
 
     def layer(self, dim: int, heads: int) -> ScopeLayer:
@@ -88,110 +121,140 @@ class Scope(Encoding):
 
 
 class ScopeLayer(CameraLayer):
-    """One self-attention layer's SCoPE. Computes in float32 whatever the model's dtype.
+    """One self-attention layer's SCoPE. Computes in float32 whatever the model's dtype."""
 
-    Every weight is a parameter of this very module: sharding and offloading move them together when it is called.
-    """
+    project_q: Tensor  # [dim, 7], and so project_k and, with a value, project_v
+    project_k: Tensor
+    gate_in: Tensor  # [hidden, 1]
+    gate_in_bias: Tensor  # [hidden]
+    gate_out: Tensor  # [dim, hidden]
+    gate_out_bias: Tensor  # [dim]
 
     def __init__(self, settings: Scope, dim: int, heads: int) -> None:
         super().__init__()
-        if settings.projection_init == "identity" and dim // heads < FEATURES:
-            raise SightlineError(
-                f"head_dim is {dim // heads}: expected at least {FEATURES} for the identity start (or projection_init='random')."
-            )
         self.settings, self.dim, self.heads = settings, dim, heads
-        linear = settings.projection == "linear"
-        width = FEATURES if linear else settings.projection_hidden
-        self.project_q = nn.Parameter(torch.empty(dim, width))
-        self.project_k = nn.Parameter(torch.empty(dim, width))
-        if not linear:
-            self.project_q_in = nn.Parameter(torch.empty(width, FEATURES))
-            self.project_k_in = nn.Parameter(torch.empty(width, FEATURES))
-            self.project_q_bias = nn.Parameter(torch.empty(width))
-            self.project_k_bias = nn.Parameter(torch.empty(width))
-        self.norm_q = nn.Parameter(torch.empty(dim))
-        self.norm_k = nn.Parameter(torch.empty(dim))
-        self.gate_in = nn.Parameter(torch.empty(settings.gate_hidden, 1))
-        self.gate_in_bias = nn.Parameter(torch.empty(settings.gate_hidden))
-        self.gate_out = nn.Parameter(torch.empty(dim, settings.gate_hidden))
-        self.gate_out_bias = nn.Parameter(torch.empty(dim))
-        # Shape (1,), not (): sharded training refuses parameters without a dimension.
-        self.alpha_q = nn.Parameter(torch.empty(1))
-        self.alpha_k = nn.Parameter(torch.empty(1))
-        self.float()  # whatever the default dtype is
+        self.sides: tuple[Side, ...] = ("q", "k", "v") if settings.value else ("q", "k")
+        self.touches = frozenset({"inject" if settings.terms == "abcd" else "attend"})
+        features = FEATURES if settings.ngi else RAW_FEATURES
+        if settings.projection_init == "identity" and dim // heads < features:
+            raise SightlineError(
+                f"head_dim is {dim // heads}: expected at least {features} for the identity start (or projection_init='random')."
+            )
+        for side in self.sides:
+            if settings.projection == "linear":
+                self.add_parameter(f"project_{side}", dim, features)
+            else:
+                self.add_parameter(f"project_{side}", dim, settings.projection_hidden)
+                self.add_parameter(f"project_{side}_in", settings.projection_hidden, features)
+                self.add_parameter(f"project_{side}_bias", settings.projection_hidden)
+            if settings.ngi and settings.norm:
+                self.add_parameter(f"norm_{side}", dim)
+            self.add_parameter(f"alpha_{side}", 1)
+        if settings.ngi:
+            self.add_parameter("gate_in", settings.gate_hidden, 1)
+            self.add_parameter("gate_in_bias", settings.gate_hidden)
+            self.add_parameter("gate_out", dim, settings.gate_hidden)
+            self.add_parameter("gate_out_bias", dim)
         self.reset_parameters()
 
-    @torch.no_grad()
-    def reset_parameters(self) -> None:
-        if self.alpha_q.is_meta:
-            return  # nothing to fill; a loader or a retrofit does it later
-        settings = self.settings
-        for alpha in (self.alpha_q, self.alpha_k):
-            alpha.fill_(settings.alpha)  # type: ignore[arg-type]  # __post_init__ has made it a number
-        for norm in (self.norm_q, self.norm_k):
-            norm.fill_(1.0)
-        for weight in (self.gate_in, self.gate_out):
-            nn.init.kaiming_uniform_(weight, a=math.sqrt(5))  # what nn.Linear does
-        for bias in (self.gate_in_bias, self.gate_out_bias):
-            bias.zero_()  # so that the gate is exactly 1/2 at s = 0
-        if settings.projection == "mlp":
-            for weight, bias in (
-                (self.project_q_in, self.project_q_bias),
-                (self.project_k_in, self.project_k_bias),
-            ):
-                nn.init.kaiming_normal_(weight)
-                bias.zero_()
-        if settings.projection_init == "zero":
-            self.project_q.zero_()
-            self.project_k.zero_()
-        elif settings.projection_init == "random":
-            nn.init.kaiming_uniform_(self.project_q, a=math.sqrt(5))
-            nn.init.kaiming_uniform_(self.project_k, a=math.sqrt(5))
-        else:
-            for head in self.project_q.unflatten(0, (self.heads, -1)):  # [D, 7], a view
-                nn.init.orthogonal_(head)
+    def start(self) -> None:
+        settings, weights = self.settings, dict(self.named_parameters())
+        for side in self.sides:
+            alone = settings.terms == "ad" and side == "k" and settings.alpha == 0
+            weights[f"alpha_{side}"].fill_(1.0 if alone else settings.alpha)  # type: ignore[arg-type]  # a number by now
+            if f"norm_{side}" in weights:
+                weights[f"norm_{side}"].fill_(1.0)
+            if settings.projection == "mlp":
+                nn.init.kaiming_normal_(weights[f"project_{side}_in"])
+                weights[f"project_{side}_bias"].zero_()
+            self._start_projection(weights[f"project_{side}"])
+        if settings.projection_init == "identity":
             self.project_k.copy_(self.project_q)
+        if settings.ngi:
+            for name in ("gate_in", "gate_out"):
+                nn.init.kaiming_uniform_(weights[name], a=math.sqrt(5))  # what nn.Linear does
+                weights[f"{name}_bias"].zero_()  # so that the gate is exactly 1/2 at s = 0
+
+    def _start_projection(self, weight: Tensor) -> None:  # [dim, features]
+        if self.settings.projection_init == "zero":
+            weight.zero_()
+        elif self.settings.projection_init == "random":
+            nn.init.kaiming_uniform_(weight, a=math.sqrt(5))
+        else:
+            for head in weight.unflatten(0, (self.heads, -1)):  # [D, features], a view
+                nn.init.orthogonal_(head)
 
     def inject(self, query: Tensor, key: Tensor, value: Tensor, camera: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        pe_q, pe_k = self.encode(camera)
         # float32 + bf16 is float32: the encoding is rounded once, with the sum.
-        return (query + pe_q).to(query.dtype), (key + pe_k).to(key.dtype), value
+        ray_q, ray_k = self.encode(camera)
+        return (query + ray_q).to(query.dtype), (key + ray_k).to(key.dtype), self.with_ray(value, camera)
 
-    def encode(self, camera: Tensor) -> tuple[Tensor, Tensor]:  # [B, N, 23] -> 2 x [B, N, H, D]
-        """What is added to query and key, alpha_q pe_q and alpha_k pe_k, in the camera's precision (float32)."""
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, attend: Attend, camera: Tensor) -> Tensor:
+        """The score without some of its terms: content and ray side by side, in heads twice as wide."""
+        width, (ray_q, ray_k) = query.shape[-1], self.encode(camera)
+        if self.settings.terms == "ad":
+            halves = (query, ray_q), (key, ray_k)
+        else:
+            halves = (query + ray_q, ray_q), (key + ray_k, -ray_k)
+        query, key = (torch.cat([x, ray.expand_as(x)], dim=-1).to(value.dtype) for x, ray in halves)
+        value = self.with_ray(value, camera)
+        # Kernels want one width for all three, and the score keeps the scale of the pretrained width.
+        return attend(query, key, F.pad(value, (0, width)), scale=width**-0.5)[..., :width]
+
+    def with_ray(self, value: Tensor, camera: Tensor) -> Tensor:  # [B, N, H, D] -> [B, N, H, D]
+        if not self.settings.value:
+            return value
+        return (value + self.encode(camera, ("v",))[0]).to(value.dtype)
+
+    def encode(self, camera: Tensor, sides: tuple[Side, ...] = ("q", "k")) -> tuple[Tensor, ...]:
+        """What is added on each side, alpha pe: [B, N, 90] -> [B, N, H, D], in the camera's precision (float32)."""
         with torch.autocast(camera.device.type, enabled=False):
-            feature_q, feature_k, log_magnitude = ray_features(camera, self.settings.flip, self.settings.moment_floor)
-            # A token without a camera (a row of zeros) gets nothing added.
-            present = (camera[..., :3] != 0).any(dim=-1, keepdim=True)
-            gate = self.gate(log_magnitude + camera[..., LOG_SCALE_OFFSET]) * present
-            pe_q = self.alpha_q * (gate * self.project(feature_q, "q"))
-            pe_k = self.alpha_k * (gate * self.project(feature_k, "k"))
-            return pe_q.unflatten(-1, (self.heads, -1)), pe_k.unflatten(-1, (self.heads, -1))
+            strength: Tensor = has_camera(camera)  # a token without a camera (a row of zeros) gets nothing added
+            if self.settings.ngi:
+                feature_q, feature_k, log_magnitude = ray_features(
+                    camera, self.settings.flip, self.settings.moment_floor
+                )
+                strength = self.gate(log_magnitude + camera[..., LOG_SCALE_OFFSET]) * strength
+            else:
+                feature_q = camera[..., RAY]
+                feature_k = feature_q.roll(3, dims=-1) if self.settings.flip else feature_q
+            rays = []
+            for side in sides:
+                ray = strength * self.project(feature_k if side == "k" else feature_q, side)
+                rays.append((getattr(self, f"alpha_{side}") * ray).unflatten(-1, (self.heads, -1)))
+            return tuple(rays)
 
     def gate(self, log_magnitude: Tensor) -> Tensor:  # [..., 1] -> [..., dim]
         """How much of the encoding each channel lets through, in (0, 1)."""
-        hidden = F.gelu(_linear(log_magnitude, self.gate_in, self.gate_in_bias))
-        return _linear(hidden, self.gate_out, self.gate_out_bias).sigmoid()
+        hidden = F.gelu(linear(log_magnitude, self.gate_in, self.gate_in_bias))
+        return linear(hidden, self.gate_out, self.gate_out_bias).sigmoid()
 
-    def project(self, feature: Tensor, side: Literal["q", "k"]) -> Tensor:  # [..., 7] -> [..., dim]
+    def project(self, feature: Tensor, side: Side) -> Tensor:  # [..., 7] -> [..., dim]
         """RMSNorm(E f), the norm over the full width, all heads together, like Wan's QKNorm."""
         if self.settings.projection == "mlp":
             bias = getattr(self, f"project_{side}_bias")
-            feature = F.gelu(_linear(feature, getattr(self, f"project_{side}_in"), bias))
-        projected = _linear(feature, getattr(self, f"project_{side}"))
+            feature = F.gelu(linear(feature, getattr(self, f"project_{side}_in"), bias))
+        projected = linear(feature, getattr(self, f"project_{side}"))
+        if not (self.settings.ngi and self.settings.norm):
+            return projected
         return F.rms_norm(projected, (self.dim,), getattr(self, f"norm_{side}").to(feature.dtype), eps=1e-6)
+
+    @torch.no_grad()
+    def figures(self) -> dict[str, float]:
+        """The alphas, and the mean gate at |m| = 0.1, 1 and 10."""
+        figures = {f"alpha_{side}": getattr(self, f"alpha_{side}").item() for side in self.sides}
+        if self.settings.ngi:
+            for magnitude in (0.1, 1.0, 10.0):
+                gate = self.gate(torch.full((1, 1), math.log(magnitude), device=self.gate_in.device))
+                figures[f"gate_at_{magnitude:g}"] = gate.mean().item()
+        return figures
 
 
 def ray_features(camera: Tensor, flip: bool, floor: float) -> tuple[Tensor, Tensor, Tensor]:
-    """f_q [..., 7], f_k [..., 7] and s [..., 1] of packed camera rows [..., 23]."""
+    """f_q [..., 7], f_k [..., 7] and s [..., 1] of packed camera rows [..., 90]."""
     ray = camera[..., RAY]
     direction = ray[..., :3]
     unit_moment, log_magnitude = split_moment(ray[..., 3:], floor)
     feature_q = torch.cat([direction, unit_moment, log_magnitude], dim=-1)
     feature_k = torch.cat([unit_moment, direction, log_magnitude], dim=-1) if flip else feature_q
     return feature_q, feature_k, log_magnitude
-
-
-def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    # Weights follow the activations: a model cast to bf16 as a whole still computes its rays in float32.
-    return F.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))

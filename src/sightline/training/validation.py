@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from sightline.cameras.tokens import CameraTokens
 from sightline.data.encode import ONE_AT_A_TIME
-from sightline.encodings.scope import ScopeLayer
 from sightline.generation.generate import pipeline_for_mode
 from sightline.training.feeds import Feed
 from sightline.training.objective import Batch, Draw, draw, flow_matching_loss, sigma_of
@@ -106,20 +105,11 @@ def fixed_draw(batch: Batch, recipe: Recipe, level: float) -> Draw:
 
 
 def camera_figures(bare: nn.Module) -> dict[str, float]:
-    """Per layer: both alphas, and the mean gate at |m| = 0.1, 1 and 10."""
-    figures = {}
-    for number, layer in enumerate(getattr(bare, "camera_layers", [])):
-        if not isinstance(layer, ScopeLayer):
-            continue
-        whole = {n: p.full_tensor() if hasattr(p, "full_tensor") else p for n, p in layer.named_parameters()}
-        figures[f"alpha_q/{number}"] = whole["alpha_q"].item()
-        figures[f"alpha_k/{number}"] = whole["alpha_k"].item()
-        magnitudes = torch.tensor([[0.1], [1.0], [10.0]], device=whole["alpha_q"].device).log()
-        hidden = torch.nn.functional.gelu(magnitudes @ whole["gate_in"].T + whole["gate_in_bias"])
-        gates = (hidden @ whole["gate_out"].T + whole["gate_out_bias"]).sigmoid().mean(dim=1)
-        for size, gate in zip(("0.1", "1", "10"), gates.tolist(), strict=True):
-            figures[f"gate_at_{size}/{number}"] = gate
-    return figures
+    """What each layer's encoding has to tell, such as SCoPE's alphas and gates, under its number."""
+    layers = getattr(bare, "camera_layers", [])
+    return {
+        f"{name}/{number}": value for number, layer in enumerate(layers) for name, value in layer("figures").items()
+    }
 
 
 def generate_beside(

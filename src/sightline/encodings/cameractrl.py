@@ -1,0 +1,131 @@
+"""CameraCtrl: a picture of Pluecker rays, one per pixel, goes through a small convolutional encoder into the tokens.
+
+Every pixel of the four raw frames of a latent frame has its ray (o x d, d) in the anchored world: 24 channels. One strided
+convolution takes a token's pixels to the model's width, a residual block of two 3x3 convolutions follows. In the ports to
+Wan the result is added to the embedded tokens ("tokens"); in the original it is merged into every temporal attention by a
+linear layer that starts at zero, here into every self-attention ("blocks"). (He et al. 2025)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sightline.cameras import lens, plucker, se3
+from sightline.cameras.tokens import FOLD, PACKED_WIDTH, POSITION, RAW_FRAMES, XI
+from sightline.checks import whole_number
+from sightline.encodings.frames import has_camera
+from sightline.encodings.protocol import CameraLayer, Encoding, linear, start_linear
+from sightline.errors import SightlineError
+
+CHANNELS = 6 * FOLD  # of a pixel: a ray for each raw frame
+
+
+@dataclass(frozen=True)
+class CameraCtrl(Encoding):
+    """placement: where the encoder's result goes in, "tokens" or "blocks".
+
+    pixels: how many pixels a token is wide and high: 32 for TI2V-5B, 16 for A14B.
+    """
+
+    name: ClassVar[str] = "cameractrl"
+
+    placement: Literal["tokens", "blocks"] = "tokens"
+    pixels: int = 32
+
+    def __post_init__(self) -> None:
+        if self.placement not in ("tokens", "blocks"):
+            raise SightlineError(f"placement is {self.placement!r}: expected 'tokens' or 'blocks'.")
+        whole_number("pixels", self.pixels)
+
+    def layer(self, dim: int, heads: int) -> CameraCtrlLayer:
+        return CameraCtrlLayer(self, dim, first=True)
+
+    def layers(self, dim: int, heads: int, count: int) -> list[CameraLayer]:
+        return [CameraCtrlLayer(self, dim, first=index == 0) for index in range(count)]
+
+
+class CameraCtrlLayer(CameraLayer):
+    """The first layer holds the encoder, for all; with placement "blocks", every layer a merge."""
+
+    patch_weight: Tensor  # [dim, 24 p p]
+    patch_bias: Tensor
+    conv_1_weight: Tensor  # [dim, dim, 3, 3]
+    conv_1_bias: Tensor
+    conv_2_weight: Tensor
+    conv_2_bias: Tensor
+    merge_weight: Tensor  # [dim, dim]
+    merge_bias: Tensor
+
+    def __init__(self, settings: CameraCtrl, dim: int, first: bool) -> None:
+        super().__init__()
+        self.settings, merges = settings, settings.placement == "blocks"
+        self.touches = frozenset(stage for stage, used in (("embed", first), ("input", merges)) if used)
+        if first:
+            self.add_linear("patch", dim, CHANNELS * settings.pixels**2)
+            for name in ("conv_1", "conv_2"):
+                self.add_parameter(f"{name}_weight", dim, dim, 3, 3)
+                self.add_parameter(f"{name}_bias", dim)
+        if merges:
+            self.add_linear("merge", dim, dim)
+        self.reset_parameters()
+
+    def start(self) -> None:
+        merges = "input" in self.touches
+        if "embed" in self.touches:
+            for name in ("patch", "conv_1", "conv_2"):
+                start_linear(getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias"))
+            if not merges:  # nothing may reach the tokens yet, on either side of the residual
+                for name in ("patch", "conv_2"):
+                    getattr(self, f"{name}_weight").zero_()
+                    getattr(self, f"{name}_bias").zero_()
+        if merges:
+            self.merge_weight.zero_()
+            self.merge_bias.zero_()
+
+    def embed(self, camera: Tensor, grid: tuple[int, int, int]) -> tuple[Tensor | None, Tensor]:
+        with torch.autocast(camera.device.type, enabled=False):  # rays do not survive bf16
+            rays = pixel_rays(camera, grid, self.settings.pixels)  # [B, N, 24 p p]
+            tokens = linear(rays, self.patch_weight, self.patch_bias).unflatten(1, grid)  # [B, t, h, w, dim]
+        picture = tokens.flatten(0, 1).movedim(-1, 1)  # [B t, dim, h, w]
+        hidden = _convolved(picture, self.conv_1_weight, self.conv_1_bias).relu()
+        picture = picture + _convolved(hidden, self.conv_2_weight, self.conv_2_bias)
+        tokens = picture.movedim(1, -1).unflatten(0, (-1, grid[0])).flatten(1, 3) * has_camera(camera)  # [B, N, dim]
+        if "input" in self.touches:
+            return None, torch.cat([camera, tokens.to(camera.dtype)], dim=-1)
+        return tokens, camera
+
+    def input(self, hidden: Tensor, camera: Tensor) -> Tensor:
+        encoded = camera[..., PACKED_WIDTH:].to(hidden.dtype)
+        merged = linear(hidden + encoded, self.merge_weight, self.merge_bias)
+        return hidden + merged.to(hidden.dtype) * has_camera(camera)
+
+
+def pixel_rays(camera: Tensor, grid: tuple[int, int, int], pixels: int) -> Tensor:  # [B, N, 90] -> [B, N, 24 p p]
+    """(o x d, d) of every pixel of a token in each of its four raw frames; frame slowest, then the six, then y, x."""
+    raw = torch.where(has_camera(camera), camera[..., RAW_FRAMES], 1.0).unflatten(-1, (FOLD, 16))
+    camera_to_world = se3.inverse(se3.from_parts(*_rotation_and_translation(raw[..., :12])))  # [B, N, 4, 4, 4]
+    inside = (torch.arange(pixels, dtype=camera.dtype, device=camera.device) + 0.5) / pixels
+    row, column = (camera[..., POSITION][..., axis, None, None] + inside for axis in (0, 1))  # [B, N, 1, p]
+    fx, fy, cx, cy = raw[..., 12:, None].unbind(-2)  # [B, N, 4, 1]
+    x = ((column / grid[2] - 0.5 - cx) / fx)[..., None, :]  # [B, N, 4, 1, p]
+    y = ((row / grid[1] - 0.5 - cy) / fy)[..., :, None]  # [B, N, 4, p, 1]
+    x, y = torch.broadcast_tensors(x, y)
+    seen = lens.unproject(x, y, camera[..., XI][..., None, None])  # [B, N, 4, p, p, 3]
+    direction = (seen.flatten(-3, -2) @ camera_to_world[..., :3, :3].transpose(-1, -2)).unflatten(-2, (pixels, pixels))
+    line = plucker.line_through(camera_to_world[..., None, None, :3, 3], direction)  # (d, m)
+    line = torch.cat([line[..., 3:], line[..., :3]], dim=-1)
+    return line.movedim(-1, 3).flatten(2)
+
+
+def _rotation_and_translation(pose: Tensor) -> tuple[Tensor, Tensor]:  # [..., 12] -> [..., 3, 3], [..., 3]
+    pose = pose.unflatten(-1, (3, 4))
+    return pose[..., :3], pose[..., 3]
+
+
+def _convolved(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return F.conv2d(x, weight.to(x.dtype), bias.to(x.dtype), padding=1)

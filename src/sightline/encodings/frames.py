@@ -1,0 +1,89 @@
+"""Camera frames as matrices, and attention that compares tokens in each other's frame (the layout of GTA and PRoPE).
+
+A token with the frame M (world to camera, or to something finer) attends with M^T q, M^-1 k and M^-1 v and takes M of the
+result, so scores and values depend on M_i M_j^-1 alone: a rigid motion of the whole world cancels.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from sightline.cameras import se3
+from sightline.cameras.tokens import INTRINSICS, POSITION, RAY, WORLD_TO_CAMERA
+from sightline.encodings.protocol import Attend
+from sightline.encodings.rotary import multiply_blocks
+from sightline.errors import SightlineError
+
+ROPE_BASE = 100.0  # of the row and column channels, as published
+
+
+def has_camera(camera: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 1] bool
+    """False for tokens without a camera, whose rows are zeros."""
+    return (camera[..., RAY][..., :3] != 0).any(dim=-1, keepdim=True)
+
+
+def world_to_camera(camera: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 4, 4]
+    """Each token's pose; the identity where there is no camera."""
+    pose = camera[..., WORLD_TO_CAMERA].unflatten(-1, (3, 4))
+    pose = se3.from_parts(pose[..., :3], pose[..., 3])
+    identity = torch.eye(4, dtype=camera.dtype, device=camera.device)
+    return torch.where(has_camera(camera)[..., None], pose, identity)
+
+
+def projection(camera: Tensor) -> tuple[Tensor, Tensor]:  # [B, N, 90] -> 2 x [B, N, 4, 4]
+    """P = lift(K) T and its inverse, K normalised: fx / W, fy / H, cx / W - 1/2, cy / H - 1/2."""
+    fx, fy, cx, cy = camera[..., INTRINSICS].unbind(-1)
+    present, pose = has_camera(camera)[..., 0], world_to_camera(camera)
+    fx, fy = torch.where(present, fx, 1.0), torch.where(present, fy, 1.0)  # a row of zeros then is the identity
+    return _lift(fx, fy, cx, cy) @ pose, se3.inverse(pose) @ _lift(1 / fx, 1 / fy, -cx / fx, -cy / fy)
+
+
+def _lift(fx: Tensor, fy: Tensor, cx: Tensor, cy: Tensor) -> Tensor:  # 4 x [...] -> [..., 4, 4]
+    zero, one = torch.zeros_like(fx), torch.ones_like(fx)
+    rows = (fx, zero, cx, zero, zero, fy, cy, zero, zero, zero, one, zero, zero, zero, zero, one)
+    return torch.stack(rows, dim=-1).unflatten(-1, (4, 4))
+
+
+def require_frame_layout(head_dim: int) -> None:
+    """Half of a head in blocks of four, a quarter each in pairs for column and row."""
+    if head_dim % 8:
+        raise SightlineError(f"head_dim is {head_dim}: expected a multiple of 8, for 4x4 blocks on half of each head.")
+
+
+def attend_in_frames(
+    query: Tensor,  # [B, N, H, D]
+    key: Tensor,  # [B, N, H, D]
+    value: Tensor,  # [B, N, H, D]
+    matrix: Tensor,  # [B or 1, N, 4, 4]
+    inverse: Tensor,  # [B or 1, N, 4, 4]
+    camera: Tensor,  # [B or 1, N, 90]
+    attend: Attend,
+) -> Tensor:  # [B, N, H, D]
+    """Half of each head in the token's frame, a quarter turned by its column, a quarter by its row; values as keys."""
+    with torch.autocast(query.device.type, enabled=False):
+        row, column = (turns(camera[..., POSITION][..., axis], query.shape[-1] // 4) for axis in (0, 1))
+        query = _moved(query, matrix.transpose(-1, -2), column, row).to(value.dtype)
+        key = _moved(key, inverse, column, row).to(value.dtype)
+        framed = _moved(value, inverse, column, row).to(value.dtype)
+    output = attend(query, key, framed)
+    with torch.autocast(query.device.type, enabled=False):
+        back = _moved(output, matrix, (column[0], -column[1]), (row[0], -row[1]))
+    return back.to(value.dtype)
+
+
+def turns(position: Tensor, width: int) -> tuple[Tensor, Tensor]:  # [B, N] -> cos, sin [B, N, 1, width / 2]
+    pairs = torch.arange(width // 2, dtype=position.dtype, device=position.device)
+    angle = position[..., None, None] * ROPE_BASE ** (-pairs / len(pairs))
+    return angle.cos(), angle.sin()
+
+
+def _moved(x: Tensor, matrix: Tensor, column: tuple[Tensor, Tensor], row: tuple[Tensor, Tensor]) -> Tensor:
+    quarter = x.shape[-1] // 4
+    framed, by_column, by_row = x.split([2 * quarter, quarter, quarter], dim=-1)
+    return torch.cat([multiply_blocks(framed, matrix), _turned(by_column, *column), _turned(by_row, *row)], dim=-1)
+
+
+def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:  # pairs (p, p + half), as published: by minus the angle
+    first, second = x.to(cos.dtype).chunk(2, dim=-1)
+    return torch.cat([cos * first + sin * second, cos * second - sin * first], dim=-1)

@@ -1,0 +1,108 @@
+"""PRoPE and GTA: a second attention, in camera frames, whose output projection starts at zero.
+
+PRoPE (Li et al. 2025) uses the whole camera as the frame, P = lift(K) T; GTA (Miyato et al. 2024) its pose alone, T with a
+learned factor on the translation. Neither can replace a pretrained RoPE within a fine-tuning budget, so both come as a
+branch beside the pretrained attention. Two precedents: "shared" takes the pretrained query, key and value as they are
+before RoPE and adds one projection; "own" learns its own three projections too, without QK-norm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Tensor
+
+from sightline.cameras import se3
+from sightline.checks import number
+from sightline.encodings.frames import (
+    attend_in_frames,
+    has_camera,
+    projection,
+    require_frame_layout,
+    world_to_camera,
+)
+from sightline.encodings.protocol import CameraLayer, Encoding, Layer, linear, start_linear
+from sightline.errors import SightlineError
+
+Branch = Literal["shared", "own"]
+
+
+@dataclass(frozen=True)
+class Prope(Encoding):
+    """branch: "shared", the pretrained query, key and value; "own", three new projections of full width."""
+
+    name: ClassVar[str] = "prope"
+
+    branch: Branch = "shared"
+
+    def __post_init__(self) -> None:
+        if self.branch not in ("shared", "own"):
+            raise SightlineError(f"branch is {self.branch!r}: expected 'shared' or 'own'.")
+
+    def layer(self, dim: int, heads: int) -> PropeLayer:
+        return PropeLayer(self, dim, heads)
+
+
+@dataclass(frozen=True)
+class Gta(Prope):
+    """branch: as for PRoPE. translation: starting value of the factor on the pose's translation, one per layer."""
+
+    name: ClassVar[str] = "gta"
+    starting_values: ClassVar[tuple[str, ...]] = ("translation",)
+
+    translation: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "translation", number("translation", self.translation))
+
+
+class PropeLayer(CameraLayer):
+    """The branch of one self-attention layer. Frames are computed in float32, attention in the model's dtype."""
+
+    q_weight: Tensor  # [dim, dim], and so k, v and out
+    q_bias: Tensor
+    k_weight: Tensor
+    k_bias: Tensor
+    v_weight: Tensor
+    v_bias: Tensor
+    out_weight: Tensor
+    out_bias: Tensor
+    translation: Tensor  # [1]
+
+    def __init__(self, settings: Prope, dim: int, heads: int) -> None:
+        super().__init__()
+        require_frame_layout(dim // heads)
+        self.settings, self.heads, self.own = settings, heads, settings.branch == "own"
+        for name in ("q", "k", "v", "out") if self.own else ("out",):
+            self.add_linear(name, dim, dim)
+        if isinstance(settings, Gta):
+            self.add_parameter("translation", 1)
+        self.reset_parameters()
+
+    def start(self) -> None:
+        if self.own:
+            for name in ("q", "k", "v"):
+                start_linear(getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias"))
+        self.out_weight.zero_()
+        self.out_bias.zero_()
+        if isinstance(self.settings, Gta):
+            self.translation.fill_(self.settings.translation)
+
+    def output(self, output: Tensor, layer: Layer, camera: Tensor) -> Tensor:
+        query, key, value = self.projected(layer.hidden) if self.own else (layer.query, layer.key, layer.value)
+        branch = attend_in_frames(query, key, value, *self.frame(camera), camera, layer.attend)
+        return output + linear(branch.flatten(2), self.out_weight, self.out_bias) * has_camera(camera)
+
+    def projected(self, hidden: Tensor) -> list[Tensor]:  # [B, N, dim] -> 3 x [B, N, H, D]
+        weights = ((self.q_weight, self.q_bias), (self.k_weight, self.k_bias), (self.v_weight, self.v_bias))
+        return [linear(hidden, weight, bias).unflatten(-1, (self.heads, -1)) for weight, bias in weights]
+
+    def frame(self, camera: Tensor) -> tuple[Tensor, Tensor]:  # [B, N, 90] -> M, M^-1, each [B, N, 4, 4]
+        if not isinstance(self.settings, Gta):
+            return projection(camera)
+        pose = world_to_camera(camera)
+        # (R, c t) is (R, t) in a world c times as large: still a rigid motion, so a motion of the world still cancels.
+        pose = se3.from_parts(pose[..., :3, :3], pose[..., :3, 3] * self.translation.to(pose.dtype))
+        return pose, se3.inverse(pose)

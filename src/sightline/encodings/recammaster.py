@@ -1,0 +1,57 @@
+"""ReCamMaster: the frame's pose, through one linear layer, is added to what self-attention reads.
+
+    h = hidden + E c + b,  c the flattened 3x4 camera-to-world pose of the token's frame;   output = P attention(h)
+
+E and b start at zero and P at the identity, so the start is the pretrained layer. The original re-films a source video and
+attends to its tokens as well; with a first frame instead of a video there are none. (Bai et al. 2025)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from sightline.cameras import se3
+from sightline.encodings.frames import has_camera, world_to_camera
+from sightline.encodings.protocol import CameraLayer, Encoding, Layer, linear
+
+
+@dataclass(frozen=True)
+class ReCamMaster(Encoding):
+    """ReCamMaster has no settings."""
+
+    name: ClassVar[str] = "recammaster"
+
+    def layer(self, dim: int, heads: int) -> ReCamMasterLayer:
+        return ReCamMasterLayer(dim)
+
+
+class ReCamMasterLayer(CameraLayer):
+    pose_weight: Tensor  # [dim, 12]
+    pose_bias: Tensor
+    out_weight: Tensor  # [dim, dim]
+    out_bias: Tensor
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.add_linear("pose", dim, 12)
+        self.add_linear("out", dim, dim)
+        self.reset_parameters()
+
+    def start(self) -> None:
+        for parameter in (self.pose_weight, self.pose_bias, self.out_bias):
+            parameter.zero_()
+        nn.init.eye_(self.out_weight)
+
+    def input(self, hidden: Tensor, camera: Tensor) -> Tensor:
+        with torch.autocast(camera.device.type, enabled=False):
+            pose = se3.inverse(world_to_camera(camera))[..., :3, :].flatten(-2)  # [B, N, 12], camera to world
+            added = linear(pose, self.pose_weight, self.pose_bias) * has_camera(camera)
+            return (hidden + added).to(hidden.dtype)
+
+    def output(self, output: Tensor, layer: Layer, camera: Tensor) -> Tensor:
+        # Without a camera the trained projection is not the pretrained layer either: such a token keeps its output.
+        return torch.where(has_camera(camera), linear(output, self.out_weight, self.out_bias), output)

@@ -1,0 +1,50 @@
+"""ReRoPE: the slow half of temporal RoPE gives way to the relative pose of the two cameras.
+
+The slow temporal pairs stop turning; on their last blocks of four channels q becomes T^T q and k becomes T^-1 k, T from
+world to camera, so that the score sees T_i T_j^-1. No parameters, no extra attention, and not the pretrained model at the
+start. (Li et al. 2026)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from sightline.cameras import se3
+from sightline.encodings.frames import has_camera, world_to_camera
+from sightline.encodings.protocol import CameraLayer, Encoding
+from sightline.encodings.rotary import multiply_blocks, rope_except, temporal_channels
+
+
+@dataclass(frozen=True)
+class ReRope(Encoding):
+    """ReRoPE has no settings."""
+
+    name: ClassVar[str] = "rerope"
+
+    def layer(self, dim: int, heads: int) -> ReRopeLayer:
+        return ReRopeLayer(dim, heads)
+
+
+class ReRopeLayer(CameraLayer):
+    def __init__(self, dim: int, heads: int) -> None:
+        super().__init__()
+        self.channels = temporal_channels(dim // heads)
+
+    def rotate(
+        self, query: Tensor, key: Tensor, value: Tensor, rotary: tuple[Tensor, Tensor], camera: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        slow = self.channels.slow
+        with torch.autocast(query.device.type, enabled=False):
+            pose, present = world_to_camera(camera), has_camera(camera)
+            query = rope_except(query, rotary, slow, self.posed(query, pose.transpose(-1, -2)), present)
+            key = rope_except(key, rotary, slow, self.posed(key, se3.inverse(pose)), present)
+        return query, key, value
+
+    def posed(self, x: Tensor, matrix: Tensor) -> Tensor:  # [B, N, H, D] -> [B, N, H, slow channels]
+        """The slow channels: those that do not fill a block stay still, the blocks are multiplied."""
+        slow, slot, end = self.channels
+        return torch.cat([x[..., slow:slot], multiply_blocks(x[..., slot:end], matrix).to(x.dtype)], dim=-1)
