@@ -21,6 +21,7 @@ from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.cut import Cut
 from sightline.data.sources import Worlds
+from sightline.errors import SightlineError
 from sightline.generation.generate import camera_tokens, pipeline_for_mode
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE, TEXT_TOKENS
 from sightline.pictures import psnr
@@ -42,8 +43,10 @@ class HeldOutClip:
 
 
 def held_out_clips(count: int, device: torch.device | str = "cpu") -> list[HeldOutClip]:
-    """`count` clips, as many of each style as of the others."""
-    each, cut, found = max(count // len(STYLES), 1), Cut(frames=FRAMES, width=SIZE, height=SIZE), []
+    """`count` clips, as many of each style as of the others, and at least two, so that each has another's path."""
+    if count % len(STYLES) or count < 2 * len(STYLES):
+        raise SightlineError(f"clips is {count}: expected a multiple of {len(STYLES)} from {2 * len(STYLES)} on.")
+    each, cut, found = count // len(STYLES), Cut(frames=FRAMES, width=SIZE, height=SIZE), []
     batches = [sample_batch(style, range(HELD_OUT_SEED, HELD_OUT_SEED + each), FRAMES, SIZE, SIZE) for style in STYLES]
     filmed = film_together(batches, device).cpu().numpy()
     for number, batch in enumerate(batches):

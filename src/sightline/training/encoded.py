@@ -169,7 +169,7 @@ class Sampled:
 
     batch: WorldBatch
     captions: tuple[str, ...]
-    packed: Tensor  # [B, N, 23] camera tokens
+    packed: Tensor  # [B, N, columns of CameraTokens]
     places: tuple[int, ...]  # of these clips in the batch that was asked for
 
 
