@@ -104,4 +104,7 @@ def assemble(output: Path, vae: Path, text: Path, transformer: Path | None = Non
     pipe.transformer.to(dtype)
     with written_folder(output, overwrite=True) as folder:
         pipe.save_pretrained(folder)
+        for file in (folder / "model_index.json", folder / "tokenizer" / "tokenizer_config.json"):
+            # The name by which every version of transformers knows the class; version 5 writes another.
+            file.write_text(file.read_text().replace("TokenizersBackend", "PreTrainedTokenizerFast"))
     return output
