@@ -31,11 +31,18 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
+    except (OSError, ValueError, SafetensorError) as error:  # ValueError: a null byte in the name
         if isinstance(error, SightlineError):
             raise
         sentence = f"{path}: cannot be written ({reason(error)}), expected a writable place."
         raise SightlineError(" ".join(sentence.split())) from None
+
+
+def give_usual_modes(folder: Path) -> None:
+    """Of every file in a folder."""
+    for file in folder.rglob("*"):
+        if file.is_file():
+            _give_usual_mode(file)
 
 
 def _give_usual_mode(path: Path) -> None:
@@ -72,6 +79,7 @@ def written_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
         temporary.mkdir(parents=True)
         try:
             yield temporary
+            give_usual_modes(temporary)
             if path.exists():
                 os.replace(path, old)
             os.replace(temporary, path)

@@ -138,8 +138,8 @@ class Cache(_Cutting):
     """Hub id or folder of a Wan pipeline, whose VAE and text encoder are used."""
     out: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = tyro.MISSING
     """Folder of the cache; one that was begun with other settings is refused."""
-    part: Literal["all", "train", "held-out"] = "train"
-    """Which scenes: the split goes by a hash of their names."""
+    part: Literal["all", "train", "held-out"] = "all"
+    """Which scenes: the split goes by a hash of their names. Training splits a whole cache itself (data.held_out)."""
     held_out: float = 0.01
     """Share of the scenes that are held out."""
     caption: str = "a video"

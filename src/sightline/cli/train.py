@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,7 +32,9 @@ def main(arguments: Sequence[str]) -> None:
     recipe = tyro.cli(Recipe, default=recipe, args=rest, prog=f"sightline train {name}")
     from sightline.training.trainer import train
 
-    print(f"finished: {train(recipe, resume)}")
+    run = train(recipe, resume)
+    if os.environ.get("RANK", "0") == "0":  # one of several processes speaks
+        print(f"finished: {run}")
 
 
 _HELP = """usage: sightline train RECIPE [--resume latest|PATH] [--section.setting VALUE ...]

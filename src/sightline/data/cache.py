@@ -177,7 +177,13 @@ class CacheWriter:
         for shard in range(self.shards):
             header = read_header(self._path(shard))
             clips += [
-                {"source": entry["source"], "name": entry["name"], "shard": shard, "place": place}
+                {
+                    "source": entry["source"],
+                    "name": entry["name"],
+                    "scene": entry["scene"],
+                    "shard": shard,
+                    "place": place,
+                }
                 for place, entry in enumerate(header["clips"])
             ]
             skips += header["skips"]
@@ -201,7 +207,7 @@ def _entry(clip: Clip) -> dict[str, Any]:
     """What a clip is, beside its tensors."""
     path = clip.trajectory
     camera = {name: getattr(path, name) for name in ("width", "height", "xi", "fps", "unit", "near_depth")}
-    return {"source": clip.source, "name": clip.name, "caption": clip.caption, "camera": camera}
+    return {"source": clip.source, "name": clip.name, "scene": clip.scene, "caption": clip.caption, "camera": camera}
 
 
 def _refuse_other_settings(folder: Path, made: Any, asked: dict[str, Any]) -> None:

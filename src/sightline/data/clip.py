@@ -21,6 +21,7 @@ class Clip:
     frames: [T, H, W, 3] uint8.
     trajectory: T frames for pictures of this size, anchored and scaled as was asked (see Cut).
     name: unique within its source and the same in every run: the shot, and the first frame of the window.
+    scene: the place it shows, by which clips are held out.
     """
 
     frames: np.ndarray
@@ -28,6 +29,7 @@ class Clip:
     caption: str
     source: str
     name: str
+    scene: str = ""
 
     def __post_init__(self) -> None:
         frames, path = self.frames, self.trajectory

@@ -89,6 +89,7 @@ class Clips(Sequence[Clip]):
             caption=source.caption(window.shot, indices) or self.cut.caption,
             source=source.name,
             name=window.name,
+            scene=source.scene(window.shot),
         )
 
     def __iter__(self) -> Iterator[Clip]:

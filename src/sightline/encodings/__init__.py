@@ -21,6 +21,8 @@ ENCODINGS: dict[str, type[Encoding]] = {
 
 def encoding_from_config(config: dict[str, Any]) -> Encoding:
     """The encoding that a config names, e.g. {"name": "scope", "gate_hidden": 16}; omitted settings take their default."""
+    if not isinstance(config, dict):
+        raise SightlineError(f"encoding is {config!r}: expected settings such as {{'name': 'scope'}}.")
     name = config.get("name")
     if not isinstance(name, str) or name not in ENCODINGS:
         raise SightlineError(f"encoding name is {name!r}: expected one of {sorted(ENCODINGS)}.")

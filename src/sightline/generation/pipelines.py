@@ -16,6 +16,7 @@ from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import Encoding
 from sightline.errors import SightlineError
 from sightline.lab import shipped
+from sightline.lab.tiny import tiny_pipeline
 
 
 def load_pipeline(
@@ -29,7 +30,7 @@ def load_pipeline(
     """A stock diffusers Wan pipeline whose transformers take a camera.
 
     model: a hub id such as "Wan-AI/Wan2.2-TI2V-5B-Diffusers", or a folder in the same layout; "lab" is the tiny model that
-        ships with this package, and None is that with its own camera.
+        ships with this package, None is that with its own camera, and "tiny:ti2v-5b" and its like are untrained.
     camera: trained camera weights: a file of `save_camera`, a folder of `save_pretrained`, or, for a model with two
         experts, a folder that holds transformer and transformer_2 of either kind. An encoding such as `Scope()` puts
         an untrained one in, which changes nothing until it is trained. None keeps the transformers as they were saved.
@@ -40,12 +41,14 @@ def load_pipeline(
         camera = shipped.camera() if camera is None else camera
         model = "lab"
     model = shipped.base() if model == "lab" else model
+    kind, colon, name = str(model).partition(":")
+    tiny = tiny_pipeline(name) if kind == "tiny" and colon else None  # type: ignore[arg-type]  # refuses unknown kinds
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     dtype = dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
     try:
-        if "vae" not in options:
+        if "vae" not in options and tiny is None:
             options["vae"] = AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32)
-        pipe = DiffusionPipeline.from_pretrained(model, dtype=dtype, **options)
+        pipe = tiny or DiffusionPipeline.from_pretrained(model, dtype=dtype, **options)
     except SightlineError:
         raise
     except (OSError, ValueError) as error:  # missing folder, no network, an unknown id, a file that is not a model

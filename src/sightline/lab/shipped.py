@@ -26,5 +26,7 @@ def camera(name: str = "scope") -> Path:
 
 def _present(path: Path) -> Path:
     if not path.exists():
-        raise SightlineError(f"{path} is missing: expected the lab model's weights, which ship with the package.")
+        raise SightlineError(
+            f"{path} is missing: the lab model's transformer does not ship yet; docs/lab.md says how to make it."
+        )
     return path

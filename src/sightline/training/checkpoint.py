@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from sightline.errors import SightlineError
-from sightline.files import reason
+from sightline.files import give_usual_modes, reason
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -64,17 +64,26 @@ def save_checkpoint(
         if averages is not None:
             save_file(averages, temporary / "average.safetensors")
         (temporary / "state.json").write_text(json.dumps({"step": state.step, "base": state.base}) + "\n")
-        if final.exists():
-            shutil.rmtree(final)
+        give_usual_modes(temporary)
+        _remove(final)
         temporary.rename(final)
     except (OSError, SafetensorError) as error:
         shutil.rmtree(temporary, ignore_errors=True)
         raise SightlineError(
-            f"checkpoint {final} cannot be written ({reason(error)}): the last good one is untouched; make room and resume."
+            f"checkpoint {final} cannot be written ({reason(error)}): earlier ones are untouched; make room and resume."
         ) from None
     for old in list_checkpoints(folder)[:-keep]:
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(old)
     return final
+
+
+def _remove(path: Path) -> None:
+    """Out of the way under one name at once: what is half deleted must not look like a checkpoint."""
+    if path.exists():
+        hidden = path.with_name(f".removing-{path.name}")
+        shutil.rmtree(hidden, ignore_errors=True)
+        path.rename(hidden)
+        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def load_checkpoint(
@@ -128,6 +137,12 @@ def find_checkpoint(run: Path, which: str) -> Path | None:
     if not (path / "state.json").is_file():
         raise SightlineError(
             f"{path} is no checkpoint: expected 'latest' or a folder such as {run}/checkpoints/step-00001000."
+        )
+    newest = list_checkpoints(run / "checkpoints")[-1:]
+    if newest and read_state(newest[0]).step > read_state(path).step:
+        raise SightlineError(
+            f"{path} is older than {newest[0].name}, whose steps would be mixed with new ones: expected another output, "
+            "or the newer checkpoints moved away."
         )
     return path
 

@@ -66,10 +66,10 @@ class OneByOne:
         clip = self.make(self.clips[self.indices[index]])
         grid = token_grid(clip.latents, self.patch)
         encoded = Encoded(
-            clip.latents[None],
-            clip.text[None, : self.text_tokens],
+            clip.latents[None].float(),  # a cache may hold bfloat16; noise is added in float32
+            clip.text[None, : self.text_tokens].float(),
             CameraTokens.from_trajectory(clip.trajectory, grid),
-            None if clip.condition is None else with_first_frame_mask(clip.condition)[None],
+            None if clip.condition is None else with_first_frame_mask(clip.condition.float())[None],
         )
         if self.kept is not None:
             self.kept[index] = encoded

@@ -60,7 +60,8 @@ def export(
         beyond = [name for name in trainable if CAMERA_KEY not in name and "lora_" not in name]
         if beyond:
             raise SightlineError(
-                f"{output} would hold the camera alone, but the run also trained {beyond[0]}: expected a folder as output."
+                f"{output} would hold the camera alone, but model.train was {recipe.model.train!r}, {beyond[0]} and more: "
+                "expected a folder as output."
             )
         save_camera(model, output, recipe.model.component)
         return output

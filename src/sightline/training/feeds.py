@@ -94,7 +94,7 @@ def make_feed(
     held_out: EncodedClips
     if data.cache is not None:
         cached = CachedClips(data.cache)
-        out = [is_held_out(entry["source"], entry["name"], data.held_out) for entry in cached.entries]
+        out = [is_held_out(entry["source"], scene_of(entry), data.held_out) for entry in cached.entries]
         kept = [index for index, held in enumerate(out) if not held]
         others = [index for index, held in enumerate(out) if held]
         train, held_out = (
@@ -157,6 +157,11 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
         if isinstance(value := getattr(batch, field.name), Tensor | CameraTokens)
     }
     return dataclasses.replace(batch, **moved)
+
+
+def scene_of(entry: dict[str, Any]) -> str:
+    """The place a cached clip shows; caches of an earlier form name only shot@frame."""
+    return str(entry.get("scene") or entry["name"].rpartition("@")[0])
 
 
 def _grouped(names: Sequence[str]) -> dict[str, list[int]]:

@@ -86,7 +86,7 @@ def flow_matching_loss(model: Any, batch: Batch, drawn: Draw) -> Tensor:  # -> [
             # The clean first latent is pasted in, its tokens are at time 0, and it is left out of the loss.
             noisy[:, :, 0] = torch.where(given[:, None, None, None], x0[:, :, 0], noisy[:, :, 0])
             predicted_frames[:, 0] = (~given).float()
-            tokens = x0.shape[3] * x0.shape[4] // 4
+            tokens = x0.shape[3] * x0.shape[4] // 4  # of a frame: patches of 2 x 2, in every Wan release
             timestep = (timestep[:, None] * predicted_frames).repeat_interleave(tokens, dim=1)  # [B, N]
         model_input = noisy
 

@@ -95,7 +95,7 @@ class Optimiser:
     steps: int = 20_000
     seconds: float | None = None
     """Train for this long, or for `steps` where those are done earlier. The rate then follows the clock, so that such a run
-    cannot be repeated bit for bit."""
+    cannot be repeated bit for bit; resumed, it has all its time again."""
     batch: int = 8
     """Clips per step, over all processes and accumulated micro-batches."""
     micro_batch: int = 1
@@ -178,6 +178,13 @@ class Recipe:
                 f"objective.log_scale_low and log_scale_high are {j.log_scale_low} and {j.log_scale_high}: "
                 "expected two numbers, low <= high."
             )
+        if not self.output.strip():
+            raise SightlineError("output is empty: expected a folder for the run.")
+        if d.frames < 5 and j.image_to_video > 0:
+            raise SightlineError(
+                f"data.frames is {d.frames} with objective.image_to_video {j.image_to_video}: expected 5 or more, since the "
+                "first latent frame is given and something must be left to predict."
+            )
         if not 0 <= j.sigma_low < j.sigma_high <= 1:
             raise SightlineError(
                 f"objective.sigma_low and sigma_high are {j.sigma_low} and {j.sigma_high}: expected 0 <= low < high <= 1."
@@ -204,6 +211,11 @@ class Recipe:
                 f"{file}{line} is not YAML ({getattr(error, 'problem', error)}): expected a recipe."
             ) from None
         return _filled(cls, content or {}, f"{file}: ")
+
+    def changes_from(self, other: Recipe) -> list[str]:
+        """Settings in which this recipe differs, as `section.name: old -> new`."""
+        mine, theirs = (_flat(dataclasses.asdict(one)) for one in (self, other))
+        return [f"{name}: {theirs.get(name)} -> {mine.get(name)}" for name in mine if mine[name] != theirs.get(name)]
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(_plain(dataclasses.asdict(self)), sort_keys=False)
@@ -271,6 +283,13 @@ def _converted(hint: Any, value: Any, place: str) -> Any:
     if isinstance(value, hint if isinstance(hint, type) else ()) and (hint is bool or not isinstance(value, bool)):
         return value
     raise SightlineError(f"{place} is {value!r}: expected {getattr(hint, '__name__', hint)}.")
+
+
+def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for name, value in settings.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
 
 
 def _plain(value: Any) -> Any:

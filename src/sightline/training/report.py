@@ -44,7 +44,7 @@ class Report:
                 ) from None
             self._tracker = make_tracker(self.recipe, self.run)
             self._log = (self.run / "log.jsonl").open("a")
-            self._line(event="start", version=__version__, revision=git_revision(), seconds=time.time())
+            self._line(event="start", version=__version__, revision=git_revision(), time=time.time())
         return self
 
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
@@ -73,9 +73,7 @@ class Report:
         self._bar = Progress(*columns, console=self.console, disable=not self.speaks)
         self._bar.start()
         self._task = self._bar.add_task("training", total=total, completed=done, figures="")
-        for step in range(done, total):
-            yield step
-            self._bar.advance(self._task)
+        yield from range(done, total)
 
     def log_step(self, step: int, loss: Tensor, norm: Tensor, rate: float, seconds: float) -> None:
         if not self.speaks:
@@ -88,7 +86,7 @@ class Report:
             figures["memory_gib"] = torch.cuda.max_memory_allocated() / GIB
             words += f"  {figures['memory_gib']:.1f} GiB"
         if self._bar is not None:
-            self._bar.update(self._task, figures=words)
+            self._bar.update(self._task, completed=step + 1, figures=words)
         self._line(step=step, **figures)
         self.scalars(figures, step, "train")
 
@@ -110,8 +108,13 @@ class Report:
             self._tracker.video(name, frames, step)
 
     def _line(self, **content: Any) -> None:
-        self._log.write(json.dumps(content) + "\n")
-        self._log.flush()
+        try:
+            self._log.write(json.dumps(content) + "\n")
+            self._log.flush()
+        except OSError as error:
+            raise SightlineError(
+                f"{self.run / 'log.jsonl'} cannot be written ({reason(error)}): make room and resume."
+            ) from None
 
 
 class _Tensorboard:

@@ -14,7 +14,6 @@ from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import encoding_from_config
 from sightline.errors import SightlineError
 from sightline.generation.pipelines import load_pipeline
-from sightline.lab.tiny import tiny_pipeline
 from sightline.training.recipe import Model, Parallel
 
 # No input is rounded on the way into a sharded module: timesteps, rays and RoPE tables must stay float32.
@@ -23,11 +22,7 @@ _FLOAT32 = MixedPrecisionPolicy(cast_forward_inputs=False)
 
 def load_base(settings: Model) -> Any:
     """The pipeline a run starts from, in float32: its transformer is trained, its other parts encode and decode."""
-    kind, colon, name = settings.base.partition(":")
-    if kind == "tiny" and colon:
-        pipe = tiny_pipeline(name)  # type: ignore[arg-type]  # refuses unknown kinds itself
-    else:
-        pipe = load_pipeline(settings.base, dtype=torch.float32, device="cpu")
+    pipe = load_pipeline(settings.base, dtype=torch.float32, device="cpu")
     if getattr(pipe, settings.component, None) is None:
         raise SightlineError(f"model.component is {settings.component!r}: {settings.base} has no such part.")
     return pipe
@@ -36,11 +31,14 @@ def load_base(settings: Model) -> Any:
 def build_model(pipe: Any, settings: Model) -> nn.Module:
     """The transformer to train, taken out of the pipeline, with its camera where the recipe asks for one."""
     model = getattr(pipe, settings.component)
+    wanted = None if settings.encoding is None else encoding_from_config(settings.encoding)
     if settings.camera is not None:
         model = load_camera(model, settings.camera, settings.component, copy=False)
-    elif settings.encoding is not None and not isinstance(model, CameraWanTransformer3DModel):
-        encoding = encoding_from_config(settings.encoding)
-        model = CameraWanTransformer3DModel.from_transformer(model, encoding, copy=False)
+    elif wanted is not None and not isinstance(model, CameraWanTransformer3DModel):
+        model = CameraWanTransformer3DModel.from_transformer(model, wanted, copy=False)
+    if wanted is not None and not model.encoding.computes_as(wanted):
+        where = "model.camera" if settings.camera is not None else "model.base"
+        raise SightlineError(f"model.encoding is {wanted}: {where} carries {model.encoding}; leave one of them out.")
     if settings.gradient_checkpointing:
         model.enable_gradient_checkpointing()
     if settings.compile:

@@ -17,6 +17,7 @@ from sightline.data.encode import weights_digest
 from sightline.errors import SightlineError
 from sightline.files import write_whole
 from sightline.training import checkpoint, memory, validation
+from sightline.training.checkpoint import whole
 from sightline.training.feeds import make_feed
 from sightline.training.objective import draw, flow_matching_loss
 from sightline.training.recipe import Optimiser, Recipe
@@ -33,6 +34,11 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
     run = Path(recipe.output)
     if resume is None and checkpoint.list_checkpoints(run / "checkpoints"):
         raise SightlineError(f"{run} holds checkpoints of an earlier run: expected --resume latest, or another output.")
+    found = None if resume is None else checkpoint.find_checkpoint(run, resume)
+    if found is not None and checkpoint.read_state(found).step >= recipe.optimiser.steps:
+        raise SightlineError(
+            f"{found} has done {checkpoint.read_state(found).step} steps: expected optimiser.steps above that to go on."
+        )
     accelerator = Accelerator(cpu=not torch.cuda.is_available())
     device, rank, processes = accelerator.device, accelerator.process_index, accelerator.num_processes
     micro_batches = shares_of_a_step(recipe.optimiser, rank, processes)
@@ -66,9 +72,12 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
         optimiser = make_optimiser(trainable, recipe.optimiser)
         average = {n: p.detach().clone() for n, p in trainable.items()} if recipe.optimiser.ema is not None else None
         done = 0
-        if resume is not None and (found := checkpoint.find_checkpoint(run, resume)) is not None:
+        if found is not None:
             done = checkpoint.load_checkpoint(found, base, trainable, optimiser, average)
             report.say(f"resumed from {found}")
+            if (run / "recipe.yaml").is_file():
+                for change in recipe.changes_from(Recipe.from_yaml(run / "recipe.yaml")):
+                    report.say(f"changed since then: {change}")
         write = accelerator.is_main_process
         if write:
             write_whole(run / "recipe.yaml", recipe.to_yaml())
@@ -91,12 +100,8 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
                 part.backward()
                 loss += part.detach() / processes
             loss = accelerator.reduce(loss, "sum")
-            if not bool(loss.isfinite()):
-                raise SightlineError(
-                    f"the loss is {loss.item()} at step {step}: stopped before it spoils anything; the last checkpoint is "
-                    f"intact. Try a lower optimiser.rate, a warm-up, or precision: fp32."
-                )
             norm = nn.utils.clip_grad_norm_(trainable.values(), recipe.optimiser.clip)
+            require_finite(step, run, loss=loss, gradient=norm)
             rate = set_rate(optimiser, recipe.optimiser, step, spent)
             optimiser.step()
             optimiser.zero_grad(set_to_none=True)
@@ -118,6 +123,18 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
                 break
     accelerator.wait_for_everyone()
     return run
+
+
+def require_finite(step: int, run: Path, **figures: Tensor) -> None:
+    """Stop before an optimiser step that would spoil every weight."""
+    for name, figure in figures.items():
+        if not bool(figure.isfinite()):
+            written = checkpoint.list_checkpoints(run / "checkpoints")
+            kept = f"the last checkpoint is {written[-1].name}" if written else "no checkpoint was written yet"
+            raise SightlineError(
+                f"the {name} is {whole(figure).item()} at step {step}, before it spoiled a weight; {kept}. Try a lower "
+                "optimiser.rate, a warm-up, or precision: fp32."
+            )
 
 
 def shares_of_a_step(settings: Optimiser, rank: int, processes: int) -> list[slice]:

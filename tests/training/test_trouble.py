@@ -1,0 +1,95 @@
+"""What newcomers stumbled over: each is told in one sentence, and nothing is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from sightline.data.cache import CacheWriter
+from sightline.data.cached import CachedClips
+from sightline.data.clips import Clips
+from sightline.data.cut import Cut
+from sightline.data.encode import ClipEncoder
+from sightline.data.sources import open_sources
+from sightline.errors import SightlineError
+from sightline.lab.tiny import tiny_pipeline
+from sightline.training import trainer
+from sightline.training.checkpoint import list_checkpoints
+from sightline.training.export import export
+from sightline.training.feeds import scene_of
+from tests.training.conftest import changed
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_a_cache_as_it_is_written_by_default_trains_and_validates(small, tmp_path, precision):
+    cut = Cut(frames=5, width=16, height=16)
+    clips = Clips(open_sources(["worlds:orbit?clips=8"]), cut, part="all")
+    writer = CacheWriter(tmp_path / "cache", clips, ClipEncoder(tiny_pipeline("pixels")), "tiny:pixels")
+    writer.prepare()
+    writer.write()
+    assert CachedClips(tmp_path / "cache")[0].latents.dtype == torch.bfloat16
+    recipe = changed(
+        changed(small, "data", cache=str(tmp_path / "cache"), sources=(), held_out=0.4), precision=precision
+    )
+    trainer.train(changed(recipe, "optimiser", steps=2))
+
+
+def test_windows_of_a_scene_are_held_out_together():
+    assert scene_of({"scene": "kitchen", "name": "shot-3@81"}) == "kitchen"
+    assert scene_of({"name": "shot-3@81"}) == "shot-3"
+
+
+def test_an_older_checkpoint_is_not_resumed_over_newer_ones(small):
+    run = trainer.train(small)
+    older, newest = list_checkpoints(run / "checkpoints")
+    with pytest.raises(SightlineError, match="older than step-00000006"):
+        trainer.train(changed(small, "optimiser", steps=9), resume=str(older))
+    with pytest.raises(SightlineError, match="has done 6 steps"):
+        trainer.train(small, resume="latest")
+    assert list_checkpoints(run / "checkpoints") == [older, newest]
+
+
+def test_a_gradient_that_is_not_finite_spoils_no_checkpoint(small, monkeypatch):
+    real = trainer.flow_matching_loss
+    calls = iter(range(1000))
+
+    def poisoned(*rest):
+        losses = real(*rest)
+        if next(calls) >= 2 * small.optimiser.batch:  # of micro-batches of one: step 2
+            losses.register_hook(lambda gradient: gradient * float("inf"))
+        return losses
+
+    monkeypatch.setattr(trainer, "flow_matching_loss", poisoned)
+    with pytest.raises(SightlineError, match=r"the gradient is (nan|inf) at step 2.*last checkpoint is step-00000002"):
+        trainer.train(small)
+    for path in list_checkpoints(Path(small.output) / "checkpoints"):
+        weights = load_file(path / "weights.safetensors")
+        assert all(tensor.isfinite().all() for tensor in weights.values())
+
+
+def test_an_encoding_that_the_camera_does_not_carry_is_refused(small, tmp_path):
+    encoding_only = changed(changed(small, "model", train="encoding"), "optimiser", steps=1)
+    file = export(trainer.train(encoding_only), tmp_path / "camera.safetensors")
+    assert file.stat().st_mode & 0o044  # others may read it
+    other = changed(small, "model", camera=str(file), encoding={"name": "recammaster"})
+    with pytest.raises(SightlineError, match=r"model.encoding is ReCamMaster.*model.camera carries Scope"):
+        trainer.train(changed(other, output=str(tmp_path / "other")))
+
+
+def test_a_resumed_run_says_what_was_changed(small, capsys):
+    trainer.train(changed(small, "optimiser", steps=2))
+    trainer.train(changed(changed(small, "optimiser", steps=3), seed=7), resume="latest")
+    said = capsys.readouterr().err
+    assert "changed since then: optimiser.steps: 2 -> 3" in said and "changed since then: seed: 0 -> 7" in said
+
+
+@pytest.mark.parametrize(
+    "section, settings, sentence",
+    [(None, {"output": " "}, "output is empty"), ("data", {"frames": 1}, "something must be left to predict")],
+)
+def test_runs_that_could_only_go_wrong_are_refused(small, section, settings, sentence):
+    with pytest.raises(SightlineError, match=sentence):
+        changed(small, section, **settings)
