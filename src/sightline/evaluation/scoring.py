@@ -1,0 +1,127 @@
+"""One clip, judged: where its camera went and what it looks like. Failures are kept beside the scores, never instead of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from sightline.cameras.trajectory import Trajectory
+from sightline.errors import SightlineError
+from sightline.evaluation.cases import Case
+from sightline.evaluation.metrics.suite import Suite
+from sightline.evaluation.revisit import appearance_scores, pose_scores
+
+ALIGNMENTS = ("raw", "rescaled", "gt_scaled")
+ERRORS = ("rot_err", "trans_err", "cam_mc", "ate")
+
+
+class Scored:
+    """What one clip gives: `record` for its json file, `features` for its npz, `paths` for its camera files."""
+
+    def __init__(self, case: Case) -> None:
+        self.record: dict[str, Any] = {
+            "clip": case.name, "group": case.group, "source": case.source, "caption": case.caption,
+            "frames": len(case.trajectory), "failures": [], "scores": {}, "floor": {}, "by_frame": {}, "estimator": {},
+        }  # fmt: skip
+        self.features: dict[str, np.ndarray] = {}
+        self.paths: dict[str, Trajectory] = {"commanded": case.trajectory}
+
+    def fail(self, stage: str, sentence: str) -> None:
+        self.record["failures"].append({"stage": stage, "sentence": sentence})
+
+    def estimated(self, estimator: Any, video: np.ndarray, case: Case, which: str) -> Trajectory | None:
+        """The path of a film; which: "generated" or "true"."""
+        from sightline.evaluation.estimators import Hints
+
+        try:
+            hints = Hints(lens=case.trajectory, depth=case.depth, name=f"{case.name}-{which}")
+            found = estimator.estimate(video, hints)
+        except SightlineError as error:
+            self.fail(f"pose of the {which} video", str(error))
+            return None
+        self.record["estimator"][which] = {"confidence": found.confidence, "details": found.details}
+        if found.trajectory is None:
+            self.fail(f"pose of the {which} video", found.failure or "the estimator gave no reason")
+            return None
+        self.paths[f"estimated from the {which} video"] = found.trajectory
+        return found.trajectory
+
+
+def score_standard(case: Case, video: np.ndarray, estimator: Any, suite: Suite, against: str) -> Scored:
+    """Pose errors to the reference by every alignment, and every metric of the suite to the true film.
+
+    against: "path" takes the commanded path for the reference; "video" the one that the same estimator sees in the true
+    video, as the paper does. The floor is the error of the true video's own estimate to the commanded path.
+    """
+    assert case.truth is not None
+    scored = Scored(case)
+    made = scored.estimated(estimator, video, case, "generated")
+    true = scored.estimated(estimator, case.truth, case, "true")
+    reference = case.trajectory if against == "path" else true
+    if made is not None and reference is not None:
+        scored.record["scores"] |= _errors(made, reference)
+        scored.record["by_frame"] |= _by_frame(made, reference)
+    elif made is not None:
+        scored.fail("pose of the generated video", "there is no reference: the true video's own path was not found")
+    if true is not None:
+        scored.record["floor"] |= _errors(true, case.trajectory)
+        scored.record["by_frame"] |= {
+            f"floor {name}": found for name, found in _by_frame(true, case.trajectory).items()
+        }
+    scores, scored.features = suite.score(video, case.truth, case.caption)
+    scored.record["scores"] |= {name: float(found.mean()) for name, found in scores.items()}
+    scored.record["by_frame"] |= {name: _rounded(found) for name, found in scores.items()}
+    return scored
+
+
+def score_revisit(case: Case, video: np.ndarray, estimator: Any, suite: Suite, against: str) -> Scored:
+    """The six metrics of the generated film; their floor is those of the true film, where there is one."""
+    scored = Scored(case)
+    films = [("generated", video, "scores")] + ([("true", case.truth, "floor")] if case.truth is not None else [])
+    for which, frames, place in films:
+        assert frames is not None
+        path = scored.estimated(estimator, frames, case, which)
+        if path is not None:
+            found = pose_scores(path, case.trajectory)
+            if None in found.values():
+                scored.fail(f"pose of the {which} video", "the camera went nowhere, so it cannot be said to return")
+            else:
+                scored.record["by_frame"] |= {
+                    ("" if which == "generated" else "floor ") + name: values
+                    for name, values in _by_frame(path, case.trajectory).items()
+                }
+            scored.record[place] |= {name: value for name, value in found.items() if value is not None}
+        looks = appearance_scores(frames, case.first, suite)
+        scored.record[place] |= {name: value for name, value in looks.items() if value is not None}
+    return scored
+
+
+SCORERS: dict[str, Callable[..., Scored]] = {
+    "standard": score_standard, "beyond": score_standard, "revisit": score_revisit
+}  # fmt: skip
+
+
+def _errors(estimated: Trajectory, reference: Trajectory) -> dict[str, float]:
+    from sightline.evaluation.pose_errors import pose_errors
+
+    found: dict[str, float] = {}
+    for alignment in ALIGNMENTS:
+        errors = pose_errors(estimated, reference, alignment=alignment)
+        found |= {f"{name} {alignment}": float(getattr(errors, name)) for name in ERRORS}
+    return found
+
+
+def _by_frame(estimated: Trajectory, reference: Trajectory) -> dict[str, list[float]]:
+    """Raw errors of each frame, for the plots."""
+    one, other = estimated.anchored(), reference.anchored()
+    trace = (one.rotations.mT @ other.rotations).diagonal(dim1=-2, dim2=-1).sum(-1)
+    turned = ((trace - 1) / 2).clamp(-1, 1).acos()
+    away = (one.positions - other.positions).norm(dim=-1)
+    return {"rot_err": _rounded(turned), "trans_err": _rounded(away)}
+
+
+def _rounded(values: np.ndarray | torch.Tensor) -> list[float]:
+    return np.asarray(values, dtype=np.float64).round(6).tolist()
