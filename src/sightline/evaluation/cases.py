@@ -103,7 +103,11 @@ class StandardCases:
         sources = [source.settings() for source in self.clips.sources]
         chosen = self.selection
         part = {"part": chosen.part, "held_out": chosen.held_out if chosen.part != "all" else None}
-        return {"sources": sources, "clips": len(self.names), **part, "near_depth": chosen.cut.near_depth}
+        shape = {"frames": chosen.cut.frames, "width": chosen.cut.width, "height": chosen.cut.height}
+        return {
+            "sources": sources, "clips": len(self.names), **part, **shape, "near_depth": chosen.cut.near_depth,
+            "shots that could not be read": len(self.clips.skips),
+        }  # fmt: skip
 
     def source(self, window: Window) -> Source:
         return self.clips.sources[window.source]

@@ -21,7 +21,7 @@ from sightline.files import write_whole
 RESAMPLES, LEVEL = 10_000, 0.95
 FEWEST = 6  # pairs: with fewer, not even a sign test that all of them agree on reaches 0.05
 # Runs that differ in one of these did not do the same thing.
-_MUST_AGREE = ("protocol", "sources", "clips", "part", "held_out", "estimator", "against")
+_MUST_AGREE = ("protocol", "sources", "clips", "part", "held_out", "frames", "width", "height", "estimator", "against")
 _SHOULD_AGREE = ("steps", "cfg", "camera_cfg", "seed", "dtype")
 
 
@@ -103,10 +103,11 @@ def comparison(runs: Sequence[dict[str, Any]], seed: int = 0) -> tuple[str, list
     for one in found:
         better = (one.difference < 0) == (TITLES[one.key][1] == "lower")
         verdict = ("better" if better else "worse") if one.significant else "not significant"
-        name = f"{header(one.key)} {one.key.split()[1]}" if " " in one.key else header(one.key)
         rows.append(
-            [name, one.run, str(one.n), figure(one.mean), _range(one.interval), f"{one.difference:+.4g}",
-             _range(one.difference_interval), verdict]
+            [
+                f"{TITLES[one.key][0]} {header(one.key)[-1]}", one.run, str(one.n), figure(one.mean), _range(one.interval),
+                f"{one.difference:+.4g}", _range(one.difference_interval), verdict,
+            ]
         )  # fmt: skip
     head = ["Score", "Run", "n pairs", "mean", "95 %", f"minus {base}", "95 % of the difference", "verdict"]
     notes = [

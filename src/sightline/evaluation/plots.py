@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from sightline.evaluation.results import TITLES
 from sightline.files import written_whole
@@ -39,6 +40,7 @@ def draw_errors(results: Sequence[dict[str, Any]], path: Path) -> bool:
         if len(floor):
             axes.plot(np.median(floor, axis=0), "--", color=_QUIET, lw=1.2, label="floor: the true videos")
         _style(axes, _OVER_FRAMES[key], "frame")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend(frameon=False, fontsize=7)
     _save(figure, path)
     return True

@@ -70,6 +70,7 @@ class Run:
             "estimator": self.estimator if isinstance(self.estimator, str) else type(self.estimator).__name__,
             "against": self.against,
             "metrics": list(self.suite.names),
+            "left_out": self.suite.absent,
             "weights": self.suite.weights,
             "sightline": __version__,
         }
@@ -106,11 +107,12 @@ def work(
         return
     model.require_camera()
     _ = model.pipe  # a model that cannot be loaded is no failure of a clip
+    _require_same_weights(run, model)
     estimator = open_estimator(run.estimator)
     for index in mine:
         name = run.cases.names[index]
         with written_folder(run.folder(name), overwrite=True) as folder:
-            failures = _judge(run, model, estimator, index, folder)
+            failures = _judge(run, model, estimator, index, folder, strict=index == mine[0])
         told = "; ".join(f"{one['stage']}: {one['sentence']}" for one in failures)
         on_done(f"{name}: {told}" if told else f"{name}: scored")
 
@@ -141,21 +143,43 @@ def _is_finished(folder: Path) -> bool:
     return not any(one["stage"] in UNFINISHED for one in read_json(folder / SCORES)["failures"])
 
 
-def _judge(run: Run, model: Model, estimator: Any, index: int, folder: Path) -> list[dict[str, str]]:
+def _require_same_weights(run: Run, model: Model) -> None:
+    """Half a run by one model and half by another, under one name, is no run."""
+    for name in run.cases.names:
+        if (run.folder(name) / SCORES).is_file():
+            found = read_json(run.folder(name) / SCORES).get("weights")
+            if found not in (None, model.digests):
+                raise SightlineError(
+                    f"{run.output} holds clips of other weights: expected those of this model, or another -o."
+                )
+
+
+class _NotFilmed(Exception):
+    """A clip that the model, or its source, could not give."""
+
+
+def _judge(run: Run, model: Model, estimator: Any, index: int, folder: Path, strict: bool) -> list[dict[str, str]]:
     """Write a clip's folder; returns what failed."""
-    name = run.cases.names[index]
+    name, films = run.cases.names[index], []
+
+    def film() -> np.ndarray:
+        films.append(_filmed(run.sampling, model, case, index))
+        return films[0]
+
     stage = "source"
     try:
-        case = run.cases.load(index)
-        stage = "film"
-        video = _filmed(run.sampling, model, case, index)
-    except SightlineError as error:
+        try:
+            case = run.cases.load(index)
+        except SightlineError as error:
+            raise _NotFilmed(str(error)) from None
+        stage, scored = "film", Scored(case, strict)
+        SCORERS[run.protocol](scored, case, film, estimator, run.suite, run.against)
+    except _NotFilmed as error:
         failures = [{"stage": stage, "sentence": str(error)}]
         write_whole(folder / SCORES, json.dumps({"clip": name, "failures": failures}, indent=1))
         return failures
-    scored = SCORERS[run.protocol](case, video, estimator, run.suite, run.against)
-    scored.record["seed"] = run.sampling.seed + index
-    _write(folder, case, video, scored)
+    scored.record |= {"seed": run.sampling.seed + index, "weights": model.digests}
+    _write(folder, case, films[0], scored)
     return scored.record["failures"]
 
 
@@ -166,7 +190,9 @@ def _filmed(sampling: Sampling, model: Model, case: Case, index: int) -> np.ndar
             guidance=sampling.cfg, camera_guidance=sampling.camera_cfg, seed=sampling.seed + index,
         )  # fmt: skip
     except torch.OutOfMemoryError:
-        raise SightlineError("the GPU's memory is full: expected --offload model, or a smaller --size.") from None
+        raise _NotFilmed("the GPU's memory is full: expected --offload model, or a smaller --size.") from None
+    except SightlineError as error:
+        raise _NotFilmed(str(error)) from None
 
 
 def _write(folder: Path, case: Case, video: np.ndarray, scored: Scored) -> None:

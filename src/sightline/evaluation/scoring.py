@@ -16,12 +16,15 @@ from sightline.evaluation.revisit import appearance_scores, pose_scores
 
 ALIGNMENTS = ("raw", "rescaled", "gt_scaled")
 ERRORS = ("rot_err", "trans_err", "cam_mc", "ate")
+Film = Callable[[], np.ndarray]  # -> [T, H, W, 3] uint8, made when it is called
 
 
 class Scored:
     """What one clip gives: `record` for its json file, `features` for its npz, `paths` for its camera files."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, strict: bool = False) -> None:
+        """strict: an estimator that refuses its arguments or its installation stops the run; later it is a failure of a clip."""
+        self.strict = strict
         self.record: dict[str, Any] = {
             "clip": case.name, "group": case.group, "source": case.source, "caption": case.caption,
             "frames": len(case.trajectory), "failures": [], "scores": {}, "floor": {}, "by_frame": {}, "estimator": {},
@@ -40,6 +43,8 @@ class Scored:
             hints = Hints(lens=case.trajectory, depth=case.depth, name=f"{case.name}-{which}")
             found = estimator.estimate(video, hints)
         except SightlineError as error:
+            if self.strict:
+                raise
             self.fail(f"pose of the {which} video", str(error))
             return None
         self.record["estimator"][which] = {"confidence": found.confidence, "details": found.details}
@@ -50,16 +55,16 @@ class Scored:
         return found.trajectory
 
 
-def score_standard(case: Case, video: np.ndarray, estimator: Any, suite: Suite, against: str) -> Scored:
+def score_standard(scored: Scored, case: Case, film: Film, estimator: Any, suite: Suite, against: str) -> None:
     """Pose errors to the reference by every alignment, and every metric of the suite to the true film.
 
     against: "path" takes the commanded path for the reference; "video" the one that the same estimator sees in the true
     video, as the paper does. The floor is the error of the true video's own estimate to the commanded path.
     """
     assert case.truth is not None
-    scored = Scored(case)
+    true = scored.estimated(estimator, case.truth, case, "true")  # first, so that a broken estimator costs no film
+    video = film()
     made = scored.estimated(estimator, video, case, "generated")
-    true = scored.estimated(estimator, case.truth, case, "true")
     reference = case.trajectory if against == "path" else true
     if made is not None and reference is not None:
         scored.record["scores"] |= _errors(made, reference)
@@ -74,15 +79,14 @@ def score_standard(case: Case, video: np.ndarray, estimator: Any, suite: Suite, 
     scores, scored.features = suite.score(video, case.truth, case.caption)
     scored.record["scores"] |= {name: float(found.mean()) for name, found in scores.items()}
     scored.record["by_frame"] |= {name: _rounded(found) for name, found in scores.items()}
-    return scored
 
 
-def score_revisit(case: Case, video: np.ndarray, estimator: Any, suite: Suite, against: str) -> Scored:
+def score_revisit(scored: Scored, case: Case, film: Film, estimator: Any, suite: Suite, against: str) -> None:
     """The six metrics of the generated film; their floor is those of the true film, where there is one."""
-    scored = Scored(case)
-    films = [("generated", video, "scores")] + ([("true", case.truth, "floor")] if case.truth is not None else [])
-    for which, frames, place in films:
-        assert frames is not None
+    for which, place in (("true", "floor"), ("generated", "scores")):
+        frames = case.truth if which == "true" else film()
+        if frames is None:
+            continue
         path = scored.estimated(estimator, frames, case, which)
         if path is not None:
             found = pose_scores(path, case.trajectory)
@@ -96,10 +100,9 @@ def score_revisit(case: Case, video: np.ndarray, estimator: Any, suite: Suite, a
             scored.record[place] |= {name: value for name, value in found.items() if value is not None}
         looks = appearance_scores(frames, case.first, suite)
         scored.record[place] |= {name: value for name, value in looks.items() if value is not None}
-    return scored
 
 
-SCORERS: dict[str, Callable[..., Scored]] = {
+SCORERS: dict[str, Callable[..., None]] = {
     "standard": score_standard, "beyond": score_standard, "revisit": score_revisit
 }  # fmt: skip
 

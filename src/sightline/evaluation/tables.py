@@ -37,7 +37,7 @@ def markdown(results: Sequence[dict[str, Any]]) -> str:
 
 def header(key: str) -> str:
     title, better = TITLES[key]
-    for alignment in ("raw", "rescaled"):
+    for alignment in ("raw", "rescaled", "gt_scaled"):
         title = title.removesuffix(f" {alignment}")
     return f"{title} {'↑' if better == 'higher' else '↓'}"
 

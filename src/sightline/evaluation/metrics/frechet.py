@@ -46,8 +46,15 @@ def feature_distance(features: np.ndarray, others: np.ndarray) -> float:  # [N, 
     for one in (features, others):
         if one.ndim != 2 or len(one) < 2:
             raise SightlineError(f"features have shape {list(one.shape)}: expected [N, D] with N of at least 2.")
-    first, second = (_moments(one) for one in (features, others))
-    return gaussian_distance(*first, *second)
+    if min(len(features), len(others)) > features.shape[1]:
+        first, second = (_moments(one) for one in (features, others))
+        return gaussian_distance(*first, *second)
+    # With few features the covariances are A'A and B'B of thin A and B, and the trace of the root is the sum of the
+    # singular values of AB': the same number from a small matrix.
+    means = [one.mean(axis=0, dtype=np.float64) for one in (features, others)]
+    thin = [(one - mean) / np.sqrt(len(one) - 1) for one, mean in zip((features, others), means, strict=True)]
+    trace = sum(np.square(one).sum() for one in thin) - 2 * np.linalg.svd(thin[0] @ thin[1].T, compute_uv=False).sum()
+    return float(max(np.square(means[0] - means[1]).sum() + trace, 0.0))
 
 
 def frechet(real: Sequence[np.ndarray], generated: Sequence[np.ndarray]) -> FrechetResult:
