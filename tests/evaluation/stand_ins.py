@@ -29,7 +29,7 @@ def pose_errors(estimated: Any, reference: Any, alignment: str = "raw") -> Any:
     distance = apart.norm(dim=-1)
     both = torch.sqrt(8 * torch.sin(angle / 2) ** 2 + distance**2)
     means = {"rot_err": angle.mean(), "trans_err": distance.mean(), "cam_mc": both.mean()}
-    return SimpleNamespace(**means, ate=distance.square().mean().sqrt())
+    return SimpleNamespace(**means, ate=distance.square().mean().sqrt(), rotation=angle, translation=distance)
 
 
 def install() -> None:

@@ -151,6 +151,18 @@ def test_revisit_has_four_loops_of_each_frame_and_six_metrics(evaluate, oracle, 
     assert all((path / "paths.png").stat().st_size > 10_000 for path in (output / "clips").iterdir())
 
 
+def test_an_estimator_takes_its_options_from_its_name(monkeypatch):
+    import sightline.evaluation.estimators as estimators
+
+    monkeypatch.setattr(estimators, "get_estimator", lambda name, **options: (name, options), raising=False)
+    assert running.open_estimator("vipe?folder=out/x&registered=0.5&seed=3") == (
+        "vipe", {"folder": "out/x", "registered": 0.5, "seed": 3}
+    )  # fmt: skip
+    assert running.open_estimator("direct") == ("direct", {})
+    with pytest.raises(SightlineError, match="expected option=value"):
+        running.open_estimator("vipe?folder")
+
+
 def selection(clips=4):
     return Selection(default_sources(("walkthrough",), clips), clips, "all", 0.01, Cut(frames=5, width=64, height=64))
 

@@ -88,7 +88,8 @@ class _Protocol(_Filming):
     near_depth: bool = False
     """Divide positions by a clip's near depth, where the source knows it, as in training."""
     estimator: Annotated[str, arg(metavar="NAME")] = "direct"
-    """How paths are read from videos: direct (small pictures, known depth), colmap, vipe or given."""
+    """How paths are read from videos: direct (small pictures, known depth of frame 0), colmap, vipe or given, with options as
+    in "vipe?folder=DIR"."""
     metrics: Annotated[tuple[str, ...], arg(metavar="NAME ...", help_behavior_hint="")] = ()
     """Picture metrics, or a group of them: offline, paper, all, none. Without it, those of offline whose weights are here."""
     weights: Annotated[tuple[str, ...], arg(metavar="NAME=PATH ...", help_behavior_hint="")] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -118,11 +119,22 @@ def work(
 
 
 def open_estimator(estimator: Any) -> Any:
+    """NAME or NAME?option=value&option=value, as sources are named; numbers are read as such."""
     if not isinstance(estimator, str):
         return estimator
     from sightline.evaluation.estimators import get_estimator
 
-    return get_estimator(estimator)
+    name, _, query = estimator.partition("?")
+    options: dict[str, Any] = {}
+    for assignment in filter(None, query.split("&")):
+        option, equals, value = assignment.partition("=")
+        if not equals:
+            raise SightlineError(f"estimator has {assignment!r}: expected option=value.")
+        with suppress(ValueError):
+            options[option] = value
+            options[option] = float(value)
+            options[option] = int(value)
+    return get_estimator(name, **options)
 
 
 def read_json(file: Path) -> dict[str, Any]:

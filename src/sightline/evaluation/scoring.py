@@ -119,11 +119,10 @@ def _errors(estimated: Trajectory, reference: Trajectory) -> dict[str, float]:
 
 def _by_frame(estimated: Trajectory, reference: Trajectory) -> dict[str, list[float]]:
     """Raw errors of each frame, for the plots."""
-    one, other = estimated.anchored(), reference.anchored()
-    trace = (one.rotations.mT @ other.rotations).diagonal(dim1=-2, dim2=-1).sum(-1)
-    turned = ((trace - 1) / 2).clamp(-1, 1).acos()
-    away = (one.positions - other.positions).norm(dim=-1)
-    return {"rot_err": _rounded(turned), "trans_err": _rounded(away)}
+    from sightline.evaluation.pose_errors import pose_errors
+
+    errors = pose_errors(estimated, reference, alignment="raw")
+    return {"rot_err": _rounded(errors.rotation), "trans_err": _rounded(errors.translation)}
 
 
 def _rounded(values: np.ndarray | torch.Tensor) -> list[float]:
