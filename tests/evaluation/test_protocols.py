@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -192,6 +194,35 @@ def test_processes_share_the_clips_and_a_camera_that_went_nowhere_cannot_win(mod
     assert found["n"]["failed"] == 1 and "never filmed" in found["failures"][0]["sentence"]
 
 
+def test_against_the_true_video_and_a_run_in_which_nothing_was_found(model_folder):
+    """As in the paper: the reference is what the estimator sees in the true film, so what it gets wrong in both cancels."""
+    model = Model(ModelOptions(str(model_folder / "model"), model_folder / "two"))
+    cases, oracle = StandardCases(selection(1)), Oracle(noise=0.05)
+    run = Run("standard", Path("video"), cases, Sampling(1, 1.0), Suite([]), oracle, "video")
+    silent = Run("standard", Path("silent"), cases, Sampling(1, 1.0), Suite([]), Oracle(fails_on=("0",)), "video")
+    for one in (run, silent):
+        running.prepare(one, model)
+        running.work(one, model)
+    found = write_report(run.output, cases.names, "two")
+    assert found["scores"]["rot_err raw"]["mean"] == pytest.approx(0.025 - 0.0025, rel=1e-6)
+    assert found["floor"]["rot_err raw"]["mean"] == pytest.approx(0.0025, rel=1e-5)
+    assert "the same estimator's path of the true video" in (run.output / "table.md").read_text()
+    found = write_report(silent.output, cases.names, "silent")
+    assert found["n"] == {"asked": 1, "filmed": 1, "scored": 0, "failed": 1, "floor": 0}
+    assert len(found["failures"]) == 2 and "| silent | 1 | 0 | 1 |" in (silent.output / "table.md").read_text()
+    assert (silent.output / "report.html").is_file()
+
+
+def test_help_loads_no_torch():
+    code = (
+        "import sys; from sightline import cli\n"
+        "try: cli.main(['evaluate', 'standard', '--help'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit(any(name in sys.modules for name in ('torch', 'diffusers', 'matplotlib')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
+
+
 def test_an_estimator_that_cannot_run_stops_before_the_first_film(evaluate, monkeypatch, capsys):
     class Broken:
         def estimate(self, video, hints):
@@ -235,6 +266,7 @@ def test_a_source_of_files_has_no_depth_and_its_loops_the_moves_own_size(tmp_pat
         ("standard --metrics psnrr", "metrics has 'psnrr'"),
         ("standard --weights vgg=here", "weights is 'vgg=here'"),
         ("standard --frames 6", "frames is 6"),
+        ("standard --context-parallel ulysses", "context_parallel is given"),
         ("standard worlds:nowhere", "the style of worlds is 'nowhere'"),
         ("standard worlds:orbit?clips=1", "holds no clip"),
         ("compare out", "expected at least two folders"),

@@ -133,14 +133,18 @@ class _Protocol(_Filming):
 
     def opened(self, model: Model) -> Any:
         """The run: cases, metrics and settings, checked before any weight of the model is loaded."""
+        from sightline.cameras import moves
         from sightline.data.cut import Cut
         from sightline.evaluation.cases import Selection, StandardCases, default_sources
         from sightline.evaluation.metrics.networks import read_weights
         from sightline.evaluation.metrics.suite import Suite
         from sightline.evaluation.revisit import RevisitCases
         from sightline.evaluation.run import Run
+        from sightline.generation.plan import Plan
 
         whole_number("clips", self.clips)
+        if self.options.context_parallel != "none":
+            raise SightlineError("context_parallel is given: expected none, since processes share out the clips here.")
         defaults = model.facts.defaults
         frames = self.frames or defaults.frames
         width, height = parsed_size(self.size) if self.size else (defaults.width, defaults.height)
@@ -153,7 +157,10 @@ class _Protocol(_Filming):
         cases = (RevisitCases if self.protocol == "revisit" else StandardCases)(selection)
         suite = Suite(self.metrics or ("offline",), read_weights(self.weights), model.device)
         suite.open(leave_out=not self.metrics)
-        return Run(self.protocol, self.output, cases, self.sampling(model), suite, self.estimator, self.against)
+        sampling = self.sampling(model)
+        shape = Plan(moves.static(frames=frames, width=width, height=height), None, "", sampling.steps, sampling.cfg)
+        model.require_memory(shape, guided=self.camera_cfg != 1.0)
+        return Run(self.protocol, self.output, cases, sampling, suite, self.estimator, self.against)
 
 
 @dataclass

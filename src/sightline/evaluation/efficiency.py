@@ -33,7 +33,9 @@ def measure_efficiency(
     step's end; the warm-up film, where there is one, is not counted."""
     whole_number("runs", runs)
     model.require_camera()
-    plan, pipe = make_plan(job.check(), model.facts), model.pipe
+    plan = make_plan(job.check(), model.facts)
+    model.require_memory(plan, guided=sampling.camera_cfg != 1.0)
+    pipe = model.pipe
     steps: list[list[float]] = []
     peaks: list[float] = []
     for number in range(runs + warm_up):

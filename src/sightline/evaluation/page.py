@@ -16,10 +16,11 @@ from sightline.evaluation.tables import figure
 from sightline.files import write_whole
 
 _STYLE = """
-body{font:14px/1.5 system-ui,sans-serif;color:#22262b;background:#faf9f6;margin:2rem auto;max-width:75rem;padding:0 1rem}
-h1{font-size:1.5rem} h2{font-size:1.1rem;margin-top:2rem} table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-.wide{overflow-x:auto} th,td{padding:.25rem .7rem;text-align:right;border-bottom:1px solid #e6e8ec;white-space:nowrap}
-th:first-child,td:first-child{text-align:left} img{max-width:100%}
+body{font:14px/1.5 system-ui,sans-serif;color:#22262b;background:#faf9f6;margin:2rem auto;max-width:90rem;padding:0 1rem}
+h1{font-size:1.5rem} h2{font-size:1.1rem;margin-top:2rem}
+table{border-collapse:collapse;font-size:13px;font-variant-numeric:tabular-nums}
+.wide{overflow-x:auto} th,td{padding:.25rem .45rem;text-align:right;border-bottom:1px solid #e6e8ec;white-space:nowrap}
+th{white-space:normal;vertical-align:bottom} th:first-child,td:first-child{text-align:left} img{max-width:100%}
 .bar{position:sticky;top:0;background:#faf9f6;padding:.6rem 0;z-index:1}
 .clip{background:#fff;border:1px solid #e6e8ec;border-radius:6px;padding: .8rem 1rem;margin:.8rem 0}
 .films{display:flex;gap:.8rem;flex-wrap:wrap;align-items:flex-start} figure{margin:0} figcaption{color:#7b828c;font-size:12px}
@@ -27,6 +28,8 @@ video{background:#000;height:180px;display:block} .films img{height:180px;width:
 .scores span{display:inline-block;margin-right:1rem} .scores b{font-weight:600} .failed{color:#c8452c} .quiet{color:#7b828c}
 button,select{font:inherit}
 """
+# Sortable, but not spelled out under each clip: what repeats another score, or its sister.
+_ELSEWHERE = ("rot_err rescaled", *(f"{name} gt_scaled" for name in ("rot_err", "trans_err", "cam_mc", "ate")))
 _SCRIPT = """
 const list=document.getElementById('clips'),by=document.getElementById('by'),up=document.getElementById('up');
 function sort(){const key=by.value,sign=up.value==='most'?-1:1,cards=[...list.children];
@@ -54,7 +57,8 @@ def write_page(
     options = [f'<option value="{html.escape(key)}">{html.escape(TITLES[key][0])}</option>' for key in keys]
     start = path.parent.absolute()
     pictures = [f'<img src="{_link(plot, start)}" alt="{plot.stem}">' for plot in plots if plot.is_file()]
-    cards = [_card(number, clip, results, folders, start, keys) for number, clip in enumerate(results[0]["clips"])]
+    told = [key for key in keys if key not in _ELSEWHERE]
+    cards = [_card(number, clip, results, folders, start, told) for number, clip in enumerate(results[0]["clips"])]
     document = f"""<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">
 <title>{html.escape(title)}</title><style>{_STYLE}</style></head><body>
@@ -141,5 +145,5 @@ def _as_html(markdown: str) -> str:
         elif lines[0].startswith("- "):
             found.append("<ul>" + "".join(f"<li>{line[2:]}</li>" for line in lines) + "</ul>")
         else:
-            found.append(f"<p>{' '.join(lines)}</p>")
+            found.append("<p>" + re.sub(r"`([^`]+)`", r"<code>\1</code>", " ".join(lines)) + "</p>")
     return "\n".join(found)

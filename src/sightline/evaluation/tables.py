@@ -48,9 +48,10 @@ def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def figure(value: float | None) -> str:
-    """Four significant digits, without an exponent where it can be helped."""
+    """Four significant digits, without an exponent where it can be helped; what is left of rounding is 0."""
     if value is None:
         return NOTHING
+    value = 0.0 if abs(value) < 1e-9 else value
     return f"{value:.4g}" if abs(value) < 1000 else f"{value:.1f}"
 
 
