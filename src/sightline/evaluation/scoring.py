@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from sightline.evaluation.cases import Case
 from sightline.evaluation.metrics.suite import Suite
 from sightline.evaluation.revisit import appearance_scores, pose_scores
 
-ALIGNMENTS = ("raw", "rescaled", "gt_scaled")
+ALIGNMENTS: tuple[Literal["raw", "rescaled", "gt_scaled"], ...] = ("raw", "rescaled", "gt_scaled")
 ERRORS = ("rot_err", "trans_err", "cam_mc", "ate")
 Film = Callable[[], np.ndarray]  # -> [T, H, W, 3] uint8, made when it is called
 
