@@ -213,6 +213,21 @@ def test_against_the_true_video_and_a_run_in_which_nothing_was_found(model_folde
     assert (silent.output / "report.html").is_file()
 
 
+def test_what_is_no_number_is_a_failure_and_what_is_left_out_is_told(model_folder, monkeypatch):
+    model = Model(ModelOptions(str(model_folder / "model"), model_folder / "two"))
+    suite = Suite(["psnr"])
+    suite.absent = {"lpips": "its weights are far away."}
+    monkeypatch.setattr(suite, "score", lambda *_: ({"psnr": np.array([1.0, np.nan])}, {}))
+    run = Run("standard", Path("out"), StandardCases(selection(1)), Sampling(1, 1.0), suite, Oracle())
+    running.prepare(run, model)
+    running.work(run, model)
+    found = write_report(run.output, run.cases.names, "two")
+    assert "psnr" not in found["scores"] and found["n"]["scored"] == 1
+    assert found["failures"][0]["stage"] == "psnr of the generated video" and "nan" in found["failures"][0]["sentence"]
+    assert "NaN" not in (run.output / "results.json").read_text()
+    assert "- Left out LPIPS: its weights are far away." in (run.output / "table.md").read_text()
+
+
 def test_help_loads_no_torch():
     code = (
         "import sys; from sightline import cli\n"

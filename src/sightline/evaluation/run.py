@@ -190,6 +190,7 @@ def _judge(run: Run, model: Model, estimator: Any, index: int, folder: Path, str
         failures = [{"stage": stage, "sentence": str(error)}]
         write_whole(folder / SCORES, json.dumps({"clip": name, "failures": failures}, indent=1))
         return failures
+    scored.drop_what_is_no_number()
     scored.record |= {"seed": run.sampling.seed + index, "weights": model.digests}
     _write(folder, case, films[0], scored)
     return scored.record["failures"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -34,6 +35,19 @@ class Scored:
 
     def fail(self, stage: str, sentence: str) -> None:
         self.record["failures"].append({"stage": stage, "sentence": sentence})
+
+    def drop_what_is_no_number(self) -> None:
+        """A score that came out as nan or infinite is a failure, and would spoil every mean."""
+        for place in ("scores", "floor"):
+            for name, value in list(self.record[place].items()):
+                if not math.isfinite(value):
+                    self.fail(
+                        f"{name} of the {'generated' if place == 'scores' else 'true'} video", f"it came out as {value}"
+                    )
+                    del self.record[place][name]
+        self.record["by_frame"] = {
+            name: values for name, values in self.record["by_frame"].items() if all(map(math.isfinite, values))
+        }
 
     def estimated(self, estimator: Any, video: np.ndarray, case: Case, which: str) -> Trajectory | None:
         """The path of a film; which: "generated" or "true"."""

@@ -22,7 +22,7 @@ NOTHING = "-"
 def markdown(results: Sequence[dict[str, Any]]) -> str:
     """The tables of one run, or of several of one protocol, a row each; the estimator's floor is the last row."""
     protocol = results[0]["protocol"]
-    parts = [f"# {protocol.capitalize()}", _how(results[0])]
+    parts = [f"# {protocol.capitalize()}", _how(results[0]), _left_out(results)]
     if protocol == "revisit":
         parts.append(_table("Camera return and appearance recovery", _REVISIT, (), results))
     elif protocol == "beyond":
@@ -114,6 +114,11 @@ def _how(one: dict[str, Any]) -> str:
         "scored, and could not be scored; pictures are scored of every clip that was filmed "
         f"({one['n']['filmed']} of {one['n']['asked']})."
     )
+
+
+def _left_out(results: Sequence[dict[str, Any]]) -> str:
+    found = {TITLES[name][0]: why for one in results for name, why in one["settings"].get("left_out", {}).items()}
+    return "\n".join(f"- Left out {title}: {why}" for title, why in found.items())
 
 
 def _distance_notes(results: Sequence[dict[str, Any]]) -> str:
