@@ -6,14 +6,9 @@ Without options, the lab model films a frame that ships on an orbit of 30 degree
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,6 +16,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, arg
 
 from sightline.cli._console import print_line, print_table
+from sightline.cli._launch import launched, one_progress_bar, tidy_when_ended
 from sightline.errors import SightlineError
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
@@ -34,7 +30,7 @@ def main(arguments: Sequence[str]) -> None:
     command = tyro.cli(
         Generate, prog="sightline generate", description=__doc__, args=arguments, config=(FlagCreatePairsOff,)
     )
-    with _tidy_when_ended():
+    with tidy_when_ended():
         command.run()
 
 
@@ -56,11 +52,11 @@ class Generate:
 
         self.job.check()
         jobs = None if self.jobs is None else read_jobs(self.jobs, self.job)
-        _one_progress_bar()
+        one_progress_bar()
         if self.estimate:
             _print_estimate(self.job, self.options)
             return
-        state = _processes()
+        state = launched()
         rank, processes = (0, 1) if state is None else (state.process_index, state.num_processes)
         if jobs is None and processes > 1 and self.options.context_parallel == "none":
             raise SightlineError(f"one job is given to {processes} processes: expected --jobs or --context-parallel.")
@@ -120,39 +116,3 @@ def _print_estimate(job: Job, options: ModelOptions) -> None:
     name = str(model.dtype).removeprefix("torch.")
     title = f"GiB for {len(path)} frames of {path.width}x{path.height} in {name}, estimated"
     print_table(title, ("--offload", "GPU", "GPU, --tiled-decode", "main memory"), rows)
-
-
-def _processes() -> PartialState | None:
-    """The processes of accelerate launch or torchrun, where there are several."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-        return None
-    import torch
-    from accelerate import PartialState
-
-    # Without cpu=True, processes of a machine that has no GPU do not find each other. The last one may be hours behind.
-    return PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=14))
-
-
-@contextmanager
-def _tidy_when_ended() -> Iterator[None]:
-    """SIGTERM, which launchers send, ends as Ctrl-C does: nothing half-written is left."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _one_progress_bar() -> None:
-    """That of the film: what the libraries show while they load, and their remarks, is left out."""
-    import diffusers
-    import huggingface_hub
-    import transformers
-
-    huggingface_hub.logging.set_verbosity_error()
-    for library in (diffusers, transformers):
-        library.utils.logging.disable_progress_bar()
-        library.utils.logging.set_verbosity_error()

@@ -1,0 +1,222 @@
+"""From a model to a folder of judged clips. A stopped run goes on where it was; processes share the clips out."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from sightline import __version__
+from sightline.cameras.drawing import draw_trajectories
+from sightline.errors import SightlineError
+from sightline.evaluation.cases import Case, Cases
+from sightline.evaluation.metrics.suite import Suite
+from sightline.evaluation.scoring import SCORERS, Scored
+from sightline.files import reason, write_whole, written_folder
+from sightline.generation.generate import generate
+from sightline.generation.model import Model
+from sightline.video import save_video
+
+SETTINGS, SCORES, FEATURES = "settings.json", "scores.json", "features.npz"
+UNFINISHED = ("source", "film")  # a clip that failed here is tried again
+_log = logging.getLogger("sightline")
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How every clip is filmed. The seed of clip i is seed + i."""
+
+    steps: int
+    cfg: float
+    camera_cfg: float = 1.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """One protocol over one model. estimator: a name for get_estimator, or an estimator itself.
+
+    against: what pose errors are measured to, the commanded "path" or the estimate of the true "video" (as in the paper).
+    """
+
+    protocol: str
+    output: Path
+    cases: Cases
+    sampling: Sampling
+    suite: Suite
+    estimator: Any = "direct"
+    against: str = "path"
+
+    def folder(self, name: str) -> Path:
+        return self.output / "clips" / name
+
+    def settings(self, model: Model) -> dict[str, Any]:
+        """Everything that decides the numbers, as json gives it back."""
+        options = model.options
+        found = {
+            "protocol": self.protocol,
+            "model": options.model or "the lab model",
+            "camera": None if options.camera is None else str(options.camera),
+            "dtype": str(model.dtype).removeprefix("torch."),
+            **asdict(self.sampling),
+            **self.cases.settings(),
+            "estimator": self.estimator if isinstance(self.estimator, str) else type(self.estimator).__name__,
+            "against": self.against,
+            "metrics": list(self.suite.names),
+            "left_out": self.suite.absent,
+            "weights": self.suite.weights,
+            "sightline": __version__,
+        }
+        return json.loads(json.dumps(found))
+
+    def pending(self) -> list[int]:
+        return [index for index, name in enumerate(self.cases.names) if not _is_finished(self.folder(name))]
+
+
+def prepare(run: Run, model: Model) -> None:
+    """Write what the run is, or refuse a folder that holds another one."""
+    wanted, file = run.settings(model), run.output / SETTINGS
+    if file.is_file():
+        found = read_json(file)
+        for name in wanted:
+            if found.get(name) != wanted[name]:
+                raise SightlineError(
+                    f"{run.output} holds a run with {name} {found.get(name)!r}: expected {wanted[name]!r}, or another -o."
+                )
+        return
+    if run.output.exists() and any(run.output.iterdir()):
+        raise SightlineError(
+            f"{run.output} holds something else: expected a new folder, or that of a run to go on with."
+        )
+    write_whole(file, json.dumps(wanted, indent=2) + "\n")
+
+
+def work(
+    run: Run, model: Model, *, rank: int = 0, processes: int = 1, on_done: Callable[[str], None] = lambda line: None
+) -> None:
+    """Film and judge this process's share of the clips; those that are finished are left alone."""
+    mine = [index for index in run.pending() if index % processes == rank]
+    if not mine:
+        return
+    model.require_camera()
+    _ = model.pipe  # a model that cannot be loaded is no failure of a clip
+    _require_same_weights(run, model)
+    estimator = open_estimator(run.estimator)
+    for index in mine:
+        name = run.cases.names[index]
+        with written_folder(run.folder(name), overwrite=True) as folder:
+            failures = _judge(run, model, estimator, index, folder, strict=index == mine[0])
+        told = "; ".join(f"{one['stage']}: {one['sentence']}" for one in failures)
+        on_done(f"{name}: {told}" if told else f"{name}: scored")
+
+
+def open_estimator(estimator: Any) -> Any:
+    """NAME or NAME?option=value&option=value, as sources are named; numbers are read as such."""
+    if not isinstance(estimator, str):
+        return estimator
+    from sightline.evaluation.estimators import get_estimator
+
+    name, _, query = estimator.partition("?")
+    options: dict[str, Any] = {}
+    for assignment in filter(None, query.split("&")):
+        option, equals, value = assignment.partition("=")
+        if not equals:
+            raise SightlineError(f"estimator has {assignment!r}: expected option=value.")
+        with suppress(ValueError):
+            options[option] = value
+            options[option] = float(value)
+            options[option] = int(value)
+    return get_estimator(name, **options)
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text())
+        if not isinstance(found, dict):
+            raise ValueError("it holds no fields by name")
+    except (OSError, ValueError) as error:
+        raise SightlineError(
+            f"{file} cannot be read ({reason(error)}): expected a file of sightline evaluate."
+        ) from None
+    return found
+
+
+def _is_finished(folder: Path) -> bool:
+    if not (folder / SCORES).is_file():
+        return False
+    return not any(one["stage"] in UNFINISHED for one in read_json(folder / SCORES)["failures"])
+
+
+def _require_same_weights(run: Run, model: Model) -> None:
+    """Half a run by one model and half by another, under one name, is no run."""
+    for name in run.cases.names:
+        if (run.folder(name) / SCORES).is_file():
+            found = read_json(run.folder(name) / SCORES).get("weights")
+            if found not in (None, model.digests):
+                raise SightlineError(
+                    f"{run.output} holds clips of other weights: expected those of this model, or another -o."
+                )
+
+
+class _NotFilmed(Exception):
+    """A clip that the model, or its source, could not give."""
+
+
+def _judge(run: Run, model: Model, estimator: Any, index: int, folder: Path, strict: bool) -> list[dict[str, str]]:
+    """Write a clip's folder; returns what failed."""
+    name, films = run.cases.names[index], []
+
+    def film() -> np.ndarray:
+        films.append(_filmed(run.sampling, model, case, index))
+        return films[0]
+
+    stage = "source"
+    try:
+        try:
+            case = run.cases.load(index)
+        except SightlineError as error:
+            raise _NotFilmed(str(error)) from None
+        stage, scored = "film", Scored(case, strict)
+        SCORERS[run.protocol](scored, case, film, estimator, run.suite, run.against)
+    except _NotFilmed as error:
+        failures = [{"stage": stage, "sentence": str(error)}]
+        write_whole(folder / SCORES, json.dumps({"clip": name, "failures": failures}, indent=1))
+        return failures
+    scored.drop_what_is_no_number()
+    scored.record |= {"seed": run.sampling.seed + index, "weights": model.digests}
+    _write(folder, case, films[0], scored)
+    return scored.record["failures"]
+
+
+def _filmed(sampling: Sampling, model: Model, case: Case, index: int) -> np.ndarray:  # -> [T, H, W, 3] uint8
+    try:
+        return generate(
+            model.pipe, Image.fromarray(case.first), case.caption, case.trajectory, steps=sampling.steps,
+            guidance=sampling.cfg, camera_guidance=sampling.camera_cfg, seed=sampling.seed + index,
+        )  # fmt: skip
+    except torch.OutOfMemoryError:
+        raise _NotFilmed("the GPU's memory is full: expected --offload model, or a smaller --size.") from None
+    except SightlineError as error:
+        raise _NotFilmed(str(error)) from None
+
+
+def _write(folder: Path, case: Case, video: np.ndarray, scored: Scored) -> None:
+    fps = case.trajectory.fps
+    save_video(video, folder / "generated.mp4", fps=fps)
+    if case.truth is not None:
+        save_video(case.truth, folder / "true.mp4", fps=fps)
+    for name, path in scored.paths.items():
+        path.save(folder / f"{name.replace(' ', '-')}.json")
+    shown = {name: path for name, path in scored.paths.items() if len(path) > 1}
+    draw_trajectories(list(shown.values()), folder / "paths.png", case.name, [*shown])
+    if scored.features:
+        np.savez_compressed(folder / FEATURES, **scored.features)  # type: ignore[arg-type]  # any name is an array's
+    write_whole(folder / SCORES, json.dumps(scored.record, indent=1) + "\n")

@@ -1,0 +1,119 @@
+"""A tiny model with a camera, an estimator that knows the answer, and small networks in the place of large ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import sightline as sl
+from sightline.cameras import se3
+from sightline.evaluation.metrics import networks
+from sightline.evaluation.metrics.efficientnet import EfficientNetLite0
+from sightline.evaluation.metrics.lpips import Lpips
+from sightline.lab.tiny import tiny_pipeline
+from tests.conftest import wake
+from tests.evaluation import stand_ins
+
+stand_ins.install()
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory):
+    """A pipeline in diffusers' layout, and two cameras for it."""
+    place = tmp_path_factory.mktemp("evaluated")
+    pipe = tiny_pipeline("ti2v-5b")
+    pipe.save_pretrained(place / "model")
+    sl.attach_camera(pipe, sl.Scope())
+    for name in ("one", "two"):
+        wake(pipe.transformer, seed=len(name) + ord(name[0]))
+        sl.save_pipeline_camera(pipe, place / name)
+    return place
+
+
+@dataclass
+class Oracle:
+    """Knows the commanded path, and strays from it by a drift that grows; fails where it is told to."""
+
+    noise: float = 0.05
+    fails_on: tuple[str, ...] = ()
+    frozen: bool = False
+    asked: int = 0
+
+    def estimate(self, video: np.ndarray, hints: Any) -> Any:
+        self.asked += 1
+        assert video.dtype == np.uint8 and len(video) == len(hints.lens)
+        if any(word in hints.name for word in self.fails_on):
+            return SimpleNamespace(trajectory=None, failure="the oracle is silent", confidence=0.0, details={})
+        path = hints.lens.anchored()
+        noise = 0.1 * self.noise if hints.name.endswith("-true") else self.noise
+        share = torch.linspace(0, noise, len(path), dtype=torch.float64)
+        size = float(path.positions.norm(dim=-1).max())
+        drift = torch.stack([share, 0 * share, share], dim=-1) * size * (0.0 if self.frozen else 1.0)
+        poses = se3.from_parts(
+            path.rotations @ se3.axis_rotation("y", share), (0.0 if self.frozen else 1.0) * path.positions + drift
+        )
+        return SimpleNamespace(trajectory=path.replace(camera_to_world=poses), failure=None, confidence=0.9, details={})
+
+
+@pytest.fixture
+def oracle(monkeypatch):
+    """In the place of every estimator that is asked for by name."""
+    found = Oracle()
+    monkeypatch.setattr("sightline.evaluation.run.open_estimator", lambda _: found)
+    return found
+
+
+@pytest.fixture(scope="session")
+def small_weights(tmp_path_factory):
+    """Random weights in the layouts of the real files: torchscript, safetensors, transformers folders."""
+    from safetensors.torch import save_file
+
+    place = tmp_path_factory.mktemp("weights")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        lpips = Lpips()
+        for head in lpips.heads:
+            head.data.uniform_(0, 1)
+        save_file(lpips.state_dict(), place / "lpips.safetensors")
+        torch.save(EfficientNetLite0().state_dict(), place / "efflite0.pth")
+        torch.jit.script(_Inception()).save(str(place / "inception.pt"))
+        torch.jit.script(_I3d()).save(str(place / "i3d.pt"))
+        _save_transformers(place)
+    names = {"lpips": "lpips.safetensors", "efflite0": "efflite0.pth", "inception": "inception.pt", "i3d": "i3d.pt"}
+    names |= {"clip": "clip", "dino": "dino"}
+    assert set(names) == set(networks.NETWORKS)
+    return {name: str(place / file) for name, file in names.items()}
+
+
+class _Inception(torch.nn.Module):
+    def forward(self, images: torch.Tensor, return_features: bool = False) -> torch.Tensor:
+        assert images.dtype == torch.uint8 and return_features
+        return images.float().mean(dim=(2, 3))
+
+
+class _I3d(torch.nn.Module):
+    def forward(
+        self, video: torch.Tensor, rescale: bool = True, resize: bool = True, return_features: bool = False
+    ) -> torch.Tensor:
+        assert video.shape[3] == 224 and video.shape[4] == 224 and return_features and not rescale and not resize
+        return video.mean(dim=(3, 4)).flatten(1)[:, :6]
+
+
+def _save_transformers(place):
+    from transformers import CLIPConfig, CLIPModel, Dinov2Config, Dinov2Model, PreTrainedTokenizerFast
+
+    from sightline.lab.tiny import tiny_tokenizer
+
+    small = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    vision = {**small, "image_size": 32, "patch_size": 16}
+    text = {**small, "vocab_size": 128, "max_position_embeddings": 20, "eos_token_id": 1, "bos_token_id": 2}
+    CLIPModel(CLIPConfig(text_config=text, vision_config=vision, projection_dim=8)).save_pretrained(place / "clip")
+    tokenizer: PreTrainedTokenizerFast = tiny_tokenizer()
+    tokenizer.save_pretrained(place / "clip")
+    dino = Dinov2Config(hidden_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=224, patch_size=14)
+    Dinov2Model(dino).save_pretrained(place / "dino")

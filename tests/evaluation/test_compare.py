@@ -1,0 +1,164 @@
+"""Runs beside each other, what a film costs, and VBench's own results: known answers."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sightline import cli
+from sightline.errors import SightlineError
+from sightline.evaluation import compare, vbench
+from sightline.evaluation.results import _summaries
+
+RANDOM = np.random.default_rng(0)
+SETTINGS = {
+    "protocol": "standard", "sources": [{"name": "walkthrough"}], "clips": 12, "part": "all", "held_out": None, "frames": 5,
+    "width": 64, "height": 64, "estimator": "direct", "against": "path", "steps": 1, "cfg": 1.0, "camera_cfg": 1.0, "seed": 0,
+    "dtype": "float32",
+}  # fmt: skip
+
+
+def write_run(folder, errors, label="run", failed=(), groups=None, **changes):
+    """A run whose clips have these rotation errors; a failed clip has none."""
+    clips = []
+    for number, error in enumerate(errors):
+        scores = {} if number in failed else {"rot_err raw": float(error), "psnr": 20 + 0.001 * number}
+        failures = [{"stage": "pose of the generated video", "sentence": "lost"}] if number in failed else []
+        group = f"clip{number}" if groups is None else f"image{groups[number]}"
+        clips.append({"clip": f"clip{number}", "group": group, "source": "walkthrough", "caption": "a <room>", "frames": 5,
+                      "scores": scores, "floor": {}, "by_frame": {}, "failures": failures})  # fmt: skip
+    n = {
+        "asked": len(clips),
+        "filmed": len(clips),
+        "scored": len(clips) - len(failed),
+        "failed": len(failed),
+        "floor": 0,
+    }
+    found = {
+        "label": label, "protocol": "standard", "settings": {**SETTINGS, **changes}, "n": n,
+        "scores": _summaries(clips, "scores"), "floor": {}, "distances": {}, "clips": clips,
+        "failures": [{"clip": clip["clip"], **one} for clip in clips for one in clip["failures"]],
+    }  # fmt: skip
+    folder.mkdir(parents=True)
+    (folder / "results.json").write_text(json.dumps(found))
+    return folder
+
+
+def test_a_small_difference_on_every_clip_is_seen_through_a_large_spread(tmp_path, capsys):
+    spread = RANDOM.uniform(0.1, 1.0, 12)
+    paths = [
+        write_run(tmp_path / "a", spread, "a"),
+        write_run(tmp_path / "b", spread - 0.02 + RANDOM.normal(0, 0.005, 12), "b", failed=(3,), steps=2),
+        write_run(tmp_path / "c", RANDOM.permutation(spread), "c"),
+    ]
+    assert cli.main(["evaluate", "compare", *map(str, paths), "-o", str(tmp_path / "out")]) == 0
+    told = capsys.readouterr().out
+    found = {
+        (one["key"], one["run"]): one for one in json.loads((tmp_path / "out/compare.json").read_text())["differences"]
+    }
+    closer, shuffled = found["rot_err raw", "b"], found["rot_err raw", "c"]
+    assert closer["significant"] and closer["n"] == 11 and closer["difference"] == pytest.approx(-0.02, abs=0.004)
+    low, high = closer["difference_interval"]
+    assert low < closer["difference"] < high < 0 and not shuffled["significant"]
+    assert not found["psnr", "b"]["significant"]  # equal on every clip
+    assert "| b | 11 |" in told and "| better |" in told and "not significant" in told
+    assert "| 12 | 11 | 1 |" in told and "b, clip3, pose of the generated video: lost" in told
+    assert "The runs differ in steps: a 1, b 2, c 1." in told
+    page = (tmp_path / "out/compare.html").read_text()
+    assert page.count('class="clip"') == 12 and "a &lt;room&gt;" in page and "<room>" not in page
+
+
+def test_clips_of_one_image_are_one_and_few_pairs_are_never_significant(tmp_path):
+    errors = RANDOM.uniform(0.1, 1.0, 12)
+    runs = compare.read_runs([
+        write_run(tmp_path / "a", errors, groups=np.arange(12) // 4),
+        write_run(tmp_path / "b", errors - 0.05, groups=np.arange(12) // 4),
+    ])  # fmt: skip
+    assert [run["label"] for run in runs] == ["a", "b"]  # told apart by their folders
+    found = compare.differences(runs)[0]
+    assert found.n == 3 and found.difference == pytest.approx(-0.05) and not found.significant
+
+
+def test_the_interval_covers_the_mean_as_often_as_it_says():
+    covered = 0
+    for trial in range(200):
+        low, high = compare.bootstrap(np.random.default_rng(trial).normal(1.0, 2.0, 40), seed=trial, resamples=500)
+        covered += low <= 1.0 <= high
+    assert 180 <= covered <= 199  # 95 % of 200, a little less for a percentile interval
+
+
+def test_runs_that_did_something_else_are_refused(tmp_path):
+    first = write_run(tmp_path / "a", [0.1])
+    for number, (name, value) in enumerate([("estimator", "colmap"), ("clips", 3), ("frames", 9)]):
+        with pytest.raises(SightlineError, match=f"has {name}"):
+            compare.read_runs([first, write_run(tmp_path / str(number), [0.1], **{name: value})])
+
+
+def test_efficiency_counts_every_step(model_folder, tmp_path, capsys):
+    line = f"--model {model_folder / 'model'} --camera {model_folder / 'one'} --frames 5 --size 64x64 --steps 3 --cfg 1"
+    assert cli.main(["evaluate", "efficiency", *line.split(), "--runs", "2", "-o", str(tmp_path / "out")]) == 0
+    found = json.loads((tmp_path / "out/results.json").read_text())
+    assert [len(steps) for steps in found["seconds_of_each_step"]] == [3, 3] and found["encoding"] == "scope"
+    assert found["n"] == {"asked": 2, "scored": 2, "failed": 0, "steps": 6}
+    assert 0 < found["step_seconds"]["mean"] < 10 and 0 < found["peak_gib"] < 100
+    told = capsys.readouterr().out
+    assert "| Method | Camera integration | Step latency (s) ↓ |" in told and "one pass a step" in told
+
+
+def vbench_results(file, value, films=3):
+    one = [{"video_path": f"{number}.mp4", "video_results": value} for number in range(films)]
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({name: [value, one] for name in vbench.DIMENSIONS}))
+    return file
+
+
+def test_vbench_s_own_results_make_the_table_with_the_real_videos_first(tmp_path, capsys):
+    ours, real = vbench_results(tmp_path / "ours.json", 0.9), vbench_results(tmp_path / "real.json", 0.95)
+    line = ["--results", f"scope={ours}", f"GT={real}", "-o", str(tmp_path / "out")]
+    assert cli.main(["evaluate", "vbench", *line]) == 0
+    rows = [one for one in capsys.readouterr().out.splitlines() if one.startswith("| ")]
+    assert rows[2].startswith("| GT | 0.95 |") and rows[3].startswith("| scope | 0.9 |")
+    (tmp_path / "ours.json").write_text('{"subject_consistency": [0.5, []]}')
+    assert cli.main(["evaluate", "vbench", *line]) == cli.FAULT
+    assert "found no number for background_consistency" in capsys.readouterr().err
+
+
+def test_vbench_runs_in_its_own_environment_or_says_why_not(tmp_path, capsys):
+    run = write_run(tmp_path / "run", [0.1, 0.2, 0.3], "scope")
+    for name in ("clip0", "clip1"):
+        (run / "clips" / name).mkdir(parents=True)
+        for film in ("generated.mp4", "true.mp4"):
+            (run / "clips" / name / film).write_bytes(b"film")
+    environment, output = tmp_path / "environment", tmp_path / "out"
+    python = environment / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    (environment / "ready").touch()
+    # In the place of the package: writes what it writes, for as many films as it is given.
+    python.write_text(
+        f"#!{sys.executable}\nimport json, os, sys\n_, _, videos, name, output, device, names = sys.argv[1:]\n"
+        "films = [[f, 1] for f in os.listdir(videos)]\n"
+        "document = {d: [0.5, films] for d in json.loads(names)}\n"
+        "open(f'{output}/{name}_eval_results.json', 'w').write(json.dumps(document))\n"
+    )
+    python.chmod(0o755)
+    line = ["evaluate", "vbench", str(run), "--environment", str(environment), "-o", str(output)]
+    assert cli.main(line) == 0
+    told = capsys.readouterr().out
+    assert told.count("| 3 | 2 | 1 |") == 2 and told.index("| GT |") < told.index("| scope |")
+    assert sorted(os.listdir(output / "videos" / "GT")) == ["clip0.mp4", "clip1.mp4"]
+
+    python.write_text("#!/bin/sh\necho 'cannot reach the hub.' >&2\nexit 3\n")
+    assert cli.main([*line[:-1], str(tmp_path / "again")]) == cli.FAULT
+    assert "which needs its weights" in (error := capsys.readouterr().err) and "(cannot reach the hub)" in error
+    failing = tmp_path / "python"
+    failing.write_text("#!/bin/sh\necho no venv >&2\nexit 1\n")
+    failing.chmod(0o755)
+    other = ["--environment", str(tmp_path / "new"), "--python", str(failing)]
+    assert cli.main(["evaluate", "vbench", str(run), *other, "-o", str(tmp_path / "third")]) == cli.FAULT
+    assert "an environment for VBench cannot be made (no venv)" in capsys.readouterr().err
+    assert not Path(tmp_path / "new" / "ready").exists()

@@ -1,0 +1,298 @@
+"""From a tiny model to the page, by the commands; what is finished stays, what failed is told."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sightline import cli
+from sightline.data.cut import Cut
+from sightline.errors import SightlineError
+from sightline.evaluation import run as running
+from sightline.evaluation.cases import Selection, StandardCases, default_sources
+from sightline.evaluation.metrics.suite import Suite
+from sightline.evaluation.report import write_report
+from sightline.evaluation.revisit import RevisitCases
+from sightline.evaluation.run import Run, Sampling
+from sightline.generation.model import Model, ModelOptions
+from sightline.worlds import film, sample_clip
+from tests.conftest import smooth_trajectory
+from tests.data.layouts import Take, write_re10k
+from tests.evaluation.conftest import Oracle
+
+SMALL = "--frames 5 --size 64x64 --steps 1 --cfg 1"
+
+
+@pytest.fixture(autouse=True)
+def _in_an_empty_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setattr(running, "draw_trajectories", _touch)  # a second each; drawn once, by the revisit test
+
+
+def _touch(paths, file, title, labels):
+    assert len(paths) == len(labels) and all(len(path) == len(paths[0]) for path in paths)
+    Path(file).touch()
+
+
+@pytest.fixture
+def evaluate(model_folder):
+    def call(line, camera="one"):
+        place = f"--model {model_folder / 'model'} --camera {model_folder / camera} {SMALL}"
+        verb, *rest = line.split()
+        return cli.main(["evaluate", verb, *place.split(), *rest])
+
+    return call
+
+
+class Page(HTMLParser):
+    def __init__(self, file):
+        super().__init__()
+        self.sources, self.cards, self.options, self.links = [], [], [], []
+        self.feed(Path(file).read_text())
+
+    def handle_starttag(self, tag, attributes):
+        found = dict(attributes)
+        if tag in ("video", "img"):
+            self.sources.append(found["src"])
+        if tag in ("link", "script"):
+            self.links.append(found.get("src") or found.get("href"))
+        if tag == "option":
+            self.options.append(found["value"])
+        if "data-scores" in found:
+            self.cards.append(json.loads(found["data-scores"]))
+
+
+def test_standard_from_a_model_to_the_page_and_on_where_it_was(evaluate, oracle, capsys, monkeypatch):
+    oracle.fails_on = ("00900001-0-generated",)
+    line = "standard --clips 3 --metrics psnr ssim -o out"
+    assert evaluate(line) == 0
+    told = capsys.readouterr().out
+    assert "| one |" in told and "| 3 | 2 | 1 |" in told and "the oracle is silent" in told
+    found = json.loads(Path("out/results.json").read_text())
+    assert found["n"] == {"asked": 3, "filmed": 3, "scored": 2, "failed": 1, "floor": 3}
+    assert found["failures"] == [
+        {"clip": "walkthrough-00900001-0", "stage": "pose of the generated video", "sentence": "the oracle is silent"}
+    ]
+    assert found["scores"]["psnr"]["n"] == 3 and found["scores"]["rot_err raw"]["n"] == 2
+    # The oracle turns by up to 0.05 rad, growing evenly: 0.025 in the mean over 5 frames, a tenth of that on true films.
+    assert found["scores"]["rot_err raw"]["mean"] == pytest.approx(0.025, rel=1e-6)
+    assert found["scores"]["rot_err raw"]["mean of sums over frames"] == pytest.approx(0.125, rel=1e-6)
+    assert found["scores"]["rot_err raw"]["mean without frame 0"] == pytest.approx(0.03125, rel=1e-6)
+    assert found["floor"]["rot_err raw"]["mean"] == pytest.approx(0.0025, rel=1e-5)
+    settings = found["settings"]
+    assert (settings["seed"], settings["steps"], settings["frames"], settings["metrics"]) == (0, 1, 5, ["psnr", "ssim"])
+    assert {path.name for path in Path("out/clips/walkthrough-00900000-0").iterdir()} == {
+        "generated.mp4", "true.mp4", "paths.png", "scores.json", "commanded.json", "estimated-from-the-true-video.json",
+        "estimated-from-the-generated-video.json",
+    }  # fmt: skip
+    page = Page("out/report.html")
+    assert len(page.cards) == 3 and sum("rot_err raw" in card for card in page.cards) == 2
+    assert page.links == [None] and "rot_err raw" in page.options  # one script, inside the page
+    assert len([source for source in page.sources if source.endswith(".mp4")]) == 6
+    assert all(not Path(source).is_absolute() and (Path("out") / source).is_file() for source in page.sources)
+
+    table = Path("out/table.md").read_text()
+    assert "floor: the true videos" in table and "## Rescaled" in table
+    asked, filmed = oracle.asked, Path("out/clips/walkthrough-00900000-0/generated.mp4").stat().st_mtime_ns
+    monkeypatch.setattr(running, "generate", None)  # nothing is filmed again, and no model is loaded
+    assert evaluate(line) == 0 and oracle.asked == asked
+    assert Path("out/clips/walkthrough-00900000-0/generated.mp4").stat().st_mtime_ns == filmed
+    assert Path("out/table.md").read_text() == table
+    capsys.readouterr()
+    assert evaluate(f"{line} --seed 5") == cli.FAULT
+    assert "out holds a run with seed 0: expected 5, or another -o." in capsys.readouterr().err
+    Path("other").mkdir()
+    Path("other/notes.txt").touch()
+    assert evaluate(line.replace("out", "other")) == cli.FAULT
+    assert "other holds something else" in capsys.readouterr().err
+
+
+def test_a_film_that_fails_is_counted_and_tried_again(evaluate, oracle, capsys, monkeypatch):
+    real = running.generate
+
+    def sometimes(*arguments, seed, **options):
+        if seed == 1:
+            raise SightlineError("the film tore")
+        return real(*arguments, seed=seed, **options)
+
+    line = "beyond --clips 2 --metrics none -o out"
+    with monkeypatch.context() as patched:
+        patched.setattr(running, "generate", sometimes)
+        assert evaluate(line) == 0
+    told = capsys.readouterr().out
+    assert "film: the film tore" in told and "| 2 | 1 | 1 |" in told and "1 of 2 clips have no pose" in told
+    assert re.search(r"\| one \| 0\.025/0\.025 \|", told)  # raw/rescaled
+    assert evaluate(line) == 0 and "| 2 | 2 | 0 |" in capsys.readouterr().out
+
+
+def test_revisit_has_four_loops_of_each_frame_and_six_metrics(evaluate, oracle, small_weights, capsys, monkeypatch):
+    monkeypatch.undo()  # the paths are drawn
+    monkeypatch.setattr(running, "open_estimator", lambda _: oracle)
+    weights = [f"{name}={small_weights[name]}" for name in ("lpips", "dino")]
+    output = Path(small_weights["lpips"]).parent / "revisit"
+    line = f"revisit --clips 1 --metrics lpips dino --weights {' '.join(weights)} -o {output}"
+    assert evaluate(line) == 0
+    found = json.loads((output / "results.json").read_text())
+    assert found["n"]["asked"] == 4 and found["n"]["scored"] == 4
+    six = ("return_ratio", "return_rotation", "normalised_ate", "return_lpips", "lpips_recovery", "return_dino")
+    assert all(found["scores"][key]["groups"] == 1 and found["scores"][key]["n"] == 4 for key in six)
+    # The loop is over in the last frame: there the oracle has drifted by 0.05 sqrt 2 of its largest excursion.
+    assert 0.06 < found["scores"]["return_ratio"]["mean"] < 0.08
+    assert found["floor"]["return_lpips"]["mean"] < 1e-6 and found["floor"]["lpips_recovery"]["mean"] > 0.999
+    head = "| Method | Return Trans. Ratio ↓ | Return Rot. (deg) ↓ | Norm. ATE ↓ | Return LPIPS ↓ | LPIPS Recovery ↑ |"
+    assert head in capsys.readouterr().out
+    assert (output / "plots" / "errors.png").stat().st_size > 10_000 < (output / "plots" / "clips.png").stat().st_size
+    assert all((path / "paths.png").stat().st_size > 10_000 for path in (output / "clips").iterdir())
+
+
+def test_an_estimator_takes_its_options_from_its_name(monkeypatch):
+    import sightline.evaluation.estimators as estimators
+
+    monkeypatch.setattr(estimators, "get_estimator", lambda name, **options: (name, options), raising=False)
+    assert running.open_estimator("vipe?folder=out/x&registered=0.5&seed=3") == (
+        "vipe", {"folder": "out/x", "registered": 0.5, "seed": 3}
+    )  # fmt: skip
+    assert running.open_estimator("direct") == ("direct", {})
+    with pytest.raises(SightlineError, match="expected option=value"):
+        running.open_estimator("vipe?folder")
+
+
+def selection(clips=4):
+    return Selection(default_sources(("walkthrough",), clips), clips, "all", 0.01, Cut(frames=5, width=64, height=64))
+
+
+def test_processes_share_the_clips_and_a_camera_that_went_nowhere_cannot_win(model_folder):
+    model = Model(ModelOptions(str(model_folder / "model"), model_folder / "two"))
+    run = Run("standard", Path("out"), StandardCases(selection(4)), Sampling(1, 1.0), Suite([]), Oracle(frozen=True))
+    running.prepare(run, model)
+    done = {0: [], 1: []}
+    for rank in (1, 0):
+        running.work(run, model, rank=rank, processes=2, on_done=done[rank].append)
+    assert [len(lines) for lines in done.values()] == [2, 2] and not run.pending()
+    found = write_report(run.output, run.cases.names, "frozen")
+    assert found["n"]["scored"] == 4
+    seeds = {clip["clip"]: clip["seed"] for clip in found["clips"]}
+    assert list(seeds.values()) == [0, 1, 2, 3]
+    # A frozen camera is as wrong as the path is long.
+    for clip in found["clips"]:
+        path = run.cases.load(list(seeds).index(clip["clip"])).trajectory.positions.norm(dim=-1)
+        assert clip["scores"]["trans_err raw"] == pytest.approx(float(path.mean()), rel=1e-4)
+    clips = Path("out/clips")
+    (clips / run.cases.names[0] / "scores.json").unlink()
+    model.digests["transformer"] = "another"
+    with pytest.raises(SightlineError, match="clips of other weights"):
+        running.work(run, model)
+    found = write_report(run.output, run.cases.names, "frozen")  # a run that was stopped says so
+    assert found["n"]["failed"] == 1 and "never filmed" in found["failures"][0]["sentence"]
+
+
+def test_against_the_true_video_and_a_run_in_which_nothing_was_found(model_folder):
+    """As in the paper: the reference is what the estimator sees in the true film, so what it gets wrong in both cancels."""
+    model = Model(ModelOptions(str(model_folder / "model"), model_folder / "two"))
+    cases, oracle = StandardCases(selection(1)), Oracle(noise=0.05)
+    run = Run("standard", Path("video"), cases, Sampling(1, 1.0), Suite([]), oracle, "video")
+    silent = Run("standard", Path("silent"), cases, Sampling(1, 1.0), Suite([]), Oracle(fails_on=("0",)), "video")
+    for one in (run, silent):
+        running.prepare(one, model)
+        running.work(one, model)
+    found = write_report(run.output, cases.names, "two")
+    assert found["scores"]["rot_err raw"]["mean"] == pytest.approx(0.025 - 0.0025, rel=1e-6)
+    assert found["floor"]["rot_err raw"]["mean"] == pytest.approx(0.0025, rel=1e-5)
+    assert "the same estimator's path of the true video" in (run.output / "table.md").read_text()
+    found = write_report(silent.output, cases.names, "silent")
+    assert found["n"] == {"asked": 1, "filmed": 1, "scored": 0, "failed": 1, "floor": 0}
+    assert len(found["failures"]) == 2 and "| silent | 1 | 0 | 1 |" in (silent.output / "table.md").read_text()
+    assert (silent.output / "report.html").is_file()
+
+
+def test_what_is_no_number_is_a_failure_and_what_is_left_out_is_told(model_folder, monkeypatch):
+    model = Model(ModelOptions(str(model_folder / "model"), model_folder / "two"))
+    suite = Suite(["psnr"])
+    suite.absent = {"lpips": "its weights are far away."}
+    monkeypatch.setattr(suite, "score", lambda *_: ({"psnr": np.array([1.0, np.nan])}, {}))
+    run = Run("standard", Path("out"), StandardCases(selection(1)), Sampling(1, 1.0), suite, Oracle())
+    running.prepare(run, model)
+    running.work(run, model)
+    found = write_report(run.output, run.cases.names, "two")
+    assert "psnr" not in found["scores"] and found["n"]["scored"] == 1
+    assert found["failures"][0]["stage"] == "psnr of the generated video" and "nan" in found["failures"][0]["sentence"]
+    assert "NaN" not in (run.output / "results.json").read_text()
+    assert "- Left out LPIPS: its weights are far away." in (run.output / "table.md").read_text()
+
+
+def test_help_loads_no_torch():
+    code = (
+        "import sys; from sightline import cli\n"
+        "try: cli.main(['evaluate', 'standard', '--help'])\n"
+        "except SystemExit: pass\n"
+        "sys.exit(any(name in sys.modules for name in ('torch', 'diffusers', 'matplotlib')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_an_estimator_that_cannot_run_stops_before_the_first_film(evaluate, monkeypatch, capsys):
+    class Broken:
+        def estimate(self, video, hints):
+            raise SightlineError("pycolmap is missing: expected `pip install sightline[eval]`.")
+
+    monkeypatch.setattr(running, "open_estimator", lambda _: Broken())
+    monkeypatch.setattr(running, "generate", None)
+    assert evaluate("standard --clips 2 --metrics none -o out") == cli.FAULT
+    assert "sightline: pycolmap is missing" in capsys.readouterr().err
+    assert not list(Path("out/clips").glob("*"))
+
+
+def test_the_depth_of_the_first_frame_is_in_the_unit_of_the_path():
+    """openworld reports another unit than metres."""
+    for style in ("walkthrough", "openworld"):
+        cases = StandardCases(Selection(default_sources((style,), 1), 1, "all", 0.01, Cut(5, width=64, height=64)))
+        case = cases.load(0)
+        world = sample_clip(style, 900_000, 5, 64, 64)
+        assert case.depth is not None
+        ratio = case.trajectory.positions[-1].norm() / world.true.anchored().positions[-1].norm()
+        metres = film(world.scene, world.true).depth[0].numpy()
+        assert np.allclose(case.depth, metres * float(ratio), rtol=1e-4)
+
+
+def test_a_source_of_files_has_no_depth_and_its_loops_the_moves_own_size(tmp_path):
+    take = Take(np.zeros((9, 48, 64, 3), np.uint8), smooth_trajectory(9, 64, 48))
+    write_re10k(tmp_path / "re10k", take)
+    chosen = Selection((f"re10k:{tmp_path / 're10k'}",), 1, "all", 0.01, Cut(frames=5, width=64, height=48))
+    case = StandardCases(chosen).load(0)
+    assert case.depth is None and case.truth is not None and case.truth.shape == (5, 48, 64, 3)
+    loop = RevisitCases(chosen).load(0)
+    assert loop.truth is None and np.array_equal(loop.first, case.first)
+    assert np.isclose(float(loop.trajectory.positions.norm(dim=-1).max()), 0.5)
+    assert np.allclose(loop.trajectory.intrinsics, case.trajectory.intrinsics[0])
+
+
+@pytest.mark.parametrize(
+    "line, sentence",
+    [
+        ("standard --clips 0", "clips is 0"),
+        ("standard --metrics psnrr", "metrics has 'psnrr'"),
+        ("standard --weights vgg=here", "weights is 'vgg=here'"),
+        ("standard --frames 6", "frames is 6"),
+        ("standard --context-parallel ulysses", "context_parallel is given"),
+        ("standard worlds:nowhere", "the style of worlds is 'nowhere'"),
+        ("standard worlds:orbit?clips=1", "holds no clip"),
+        ("compare out", "expected at least two folders"),
+        ("compare a b", "a/results.json cannot be read"),
+        ("vbench", "no run is given"),
+        ("vbench --results x", "expected LABEL=FILE"),
+    ],
+)
+def test_bad_input_is_one_sentence(model_folder, line, sentence, capsys):
+    verb, *rest = line.split()
+    place = f"--model {model_folder / 'model'} --camera {model_folder / 'one'} {SMALL}".split()
+    assert cli.main(["evaluate", verb, *(place if verb == "standard" else []), *rest]) == cli.FAULT
+    error = [one for one in capsys.readouterr().err.splitlines() if not one.startswith("note:")]
+    assert len(error) == 1 and sentence in error[0], error
