@@ -16,6 +16,7 @@ SURFACE = [
     "Trajectory",
     "attach_camera",
     "camera_tokens",
+    "evaluation",
     "generate",
     "inspect",
     "lens",

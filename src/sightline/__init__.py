@@ -18,6 +18,7 @@ from sightline.errors import SightlineError
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from sightline import evaluation
     from sightline.backbones import inspect
     from sightline.backbones.adapter import load_camera, save_camera
     from sightline.backbones.wan import CameraWanTransformer3DModel
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 # Where each public name lives. Loaded on first use: `sightline --help` and the camera room need no diffusion library.
 _MODULES = {
+    "evaluation": "sightline.evaluation",
     "inspect": "sightline.backbones.inspect",
     "lens": "sightline.cameras.lens",
     "moves": "sightline.cameras.moves",
@@ -60,6 +62,7 @@ __all__ = [
     "Trajectory",
     "attach_camera",
     "camera_tokens",
+    "evaluation",
     "generate",
     "inspect",
     "lens",
