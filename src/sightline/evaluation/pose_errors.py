@@ -11,7 +11,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-import torch
 from torch import Tensor
 
 from sightline.cameras import se3

@@ -83,9 +83,7 @@ def umeyama_ate(
     return AlignedErrors(group, (moved - truth).norm(dim=-1), scale, rotation, shift)
 
 
-def relative_pose_errors(
-    estimated: Trajectory | Any, reference: Trajectory | Any, delta: int = 1
-) -> RelativeErrors:
+def relative_pose_errors(estimated: Trajectory | Any, reference: Trajectory | Any, delta: int = 1) -> RelativeErrors:
     """Relative pose error over every pair of frames `delta` apart."""
     delta = whole_number("delta", delta)
     ours, truth = paired_poses(estimated, reference)

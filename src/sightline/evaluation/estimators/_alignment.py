@@ -16,7 +16,7 @@ from torch.nn import functional
 from sightline.cameras import lens, se3
 
 _FREEDOM = 5.0  # of the Student t distribution; Kerl et al. 2013 found 5 for photometric residuals
-_SMALLEST_SCALE = 0.004  # colours are 0..1: one step of 8 bits
+_SMALLEST_SCALE = 0.0005  # greys are 0..1; the rounding to 8 bits, averaged over three channels and a blur
 _LUMINANCE = (0.299, 0.587, 0.114)
 _DAMPING = 1e-4
 _BRIGHTNESS_PRIOR = 1e-3  # keeps gain and offset where they are in a picture without contrast
@@ -76,9 +76,21 @@ def align(
     iterations: Sequence[int],  # of each level, finest first
 ) -> Fit:
     """Poses of the frames, from the coarsest level to the finest."""
-    pose = world_to_camera
+    pose, start = world_to_camera, brightness
     for level in reversed(range(len(levels))):
         image, optics = pyramid.levels[level][frames], pyramid.lens(level)[frames]
+        if level < len(levels) - 1:
+            # A coarse picture blurs surfaces into each other: where it led away, the start is the better start.
+            spread = [
+                _scale(found.abs(), inside)
+                for found, inside, *_ in (
+                    residuals(levels[level], image, optics, pyramid.xi, one, shade)
+                    for one, shade in ((pose, brightness), (world_to_camera, start))
+                )
+            ]
+            stay = spread[1] < spread[0]
+            pose = torch.where(stay[:, None, None], world_to_camera, pose)
+            brightness = torch.where(stay[:, None], start, brightness)
         for _ in range(iterations[level]):
             step, brightness_step = _step(levels[level], image, optics, pyramid.xi, pose, brightness)
             pose = motion(step) @ pose

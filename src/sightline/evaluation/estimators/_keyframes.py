@@ -20,8 +20,15 @@ TRUSTED, CARRIED, MEASURED = 1.0, 0.6, 0.3  # weights of depths: given, handed o
 _HYPOTHESES = 48
 _SWEEP_LEVEL = 1
 _CUT_OFF = 0.15  # difference of colour beyond which a wrong match is not more wrong
-_BAD_MATCH = 0.06  # mean difference of colour above which a depth is not believed
+_BAD_MATCH = (
+    4.0,
+    0.01,
+    0.06,
+)  # medians, and bounds, of the mean difference of grey above which a depth is not believed
+_CLING = 0.002  # difference of grey that leaving the nearest known surface by its own depth is worth
 _REFINEMENTS = 5
+_BEND = 0.05  # of the inverse depth, from pixel to pixel: more is an edge
+_EDGE_WEIGHT = 0.1
 _SAME_SURFACE = 0.1  # relative difference of inverse depth within which neighbours lie on one surface
 
 
@@ -30,6 +37,12 @@ class Keyframe:
     frame: int
     inverse_depth: Tensor  # [H, W] along the optical axis; 0 is infinitely far
     weight: Tensor  # [H, W]
+
+
+def given(depth: Tensor) -> Keyframe:  # [H, W]
+    """Frame 0 with its true depth."""
+    inverse = 1 / depth
+    return Keyframe(0, inverse, TRUSTED * _off_edges(inverse))
 
 
 def points(keyframe: Keyframe, pyramid: Pyramid, camera_to_world: Tensor, level: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -92,9 +105,22 @@ def measured(
             known, prior, _swept(pyramid, frame, neighbours, world_to_camera, brightness, prior, known, nearest)
         )
     inverse, match = _refined(pyramid, frame, neighbours, world_to_camera, brightness, start, prior_weight, 1 / nearest)
-    good = match < _BAD_MATCH
+    medians, least, most = _BAD_MATCH
+    good = match < (medians * match.median()).clamp(least, most)
     weight = torch.where(known, prior_weight.clamp_max(CARRIED), torch.full_like(prior_weight, MEASURED))
-    return Keyframe(frame, inverse, weight * torch.where(good, 1.0, 0.1))
+    return Keyframe(frame, inverse, weight * torch.where(good, 1.0, 0.1) * _off_edges(inverse))
+
+
+def _off_edges(inverse: Tensor) -> Tensor:  # [H, W] -> [H, W], 1 within a surface
+    """Little weight where surfaces meet in depth: such pixels mix two colours, which part when the camera moves.
+
+    The inverse depth of a plane is linear over the picture, so it is the bend that counts, not the slope.
+    """
+    around = functional.pad(inverse[None, None], (1, 1, 1, 1), mode="replicate")[0, 0]
+    bend_x = (around[1:-1, 2:] - 2 * inverse + around[1:-1, :-2]).abs()
+    bend_y = (around[2:, 1:-1] - 2 * inverse + around[:-2, 1:-1]).abs()
+    edge = (torch.maximum(bend_x, bend_y) > _BEND * inverse + 1e-4).float()
+    return 1 - (1 - _EDGE_WEIGHT) * functional.max_pool2d(edge[None, None], 3, 1, 1)[0, 0]
 
 
 def _plane_rays(pyramid: Pyramid, frame: int, level: int) -> Tensor:  # -> [h, w, 3] with z = 1
@@ -147,7 +173,7 @@ def _swept(
     # Where the pictures say nothing (no parallax, no texture) the nearest known surface goes on.
     guess = functional.avg_pool2d(_spread(prior, known)[None, None], 2**level)[0, 0]
     apart = (steps[:, None, None] - guess).abs() / (guess + 0.02 / nearest)
-    best = (cost + 0.01 * apart.clamp_max(1.0)).argmin(0)
+    best = (cost + _CLING * apart.clamp_max(1.0)).argmin(0)
     coarse = steps[best]
     return functional.interpolate(coarse[None, None], size=prior.shape, mode="bilinear", align_corners=False)[0, 0]
 
@@ -184,7 +210,7 @@ def _refined(
             group, images, optics, pyramid.xi, relative, brightness[others]
         )
         size = residual.abs()  # [M, N]
-        weight = inside / (1 + (size / 0.03).square())
+        weight = inside / (1 + (size / 0.01).square())
         counted = inside.sum(0).clamp_min(1e-6)
         match = torch.where(inside.sum(0) > 0, (size * inside).sum(0) / counted, torch.ones_like(counted))
         along = (relative[:, None, :3, :3] @ (-rays / flat.square())[None, ..., None])[..., 0]  # [M, N, 3]

@@ -17,11 +17,11 @@ from sightline.cameras import se3
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from sightline.evaluation.estimators import _keyframes
-from sightline.evaluation.estimators._alignment import Fit, Points, Pyramid, align
-from sightline.evaluation.estimators._keyframes import TRUSTED, Keyframe
+from sightline.evaluation.estimators._alignment import Fit, Points, Pyramid, align, project
+from sightline.evaluation.estimators._keyframes import Keyframe
 from sightline.evaluation.estimators.protocol import Estimate, Hints, checked_video, failed
 
-_TRACKING = (4, 6, 8, 8)  # iterations of each level, finest first
+_TRACKING = (8, 6, 8, 8)  # iterations of each level, finest first
 _REFINING = (4, 3)
 _FRAMES_AT_ONCE = 6  # of the refinement, so that memory stays bounded
 _KEYFRAMES_LOOKED_AT = 3
@@ -95,7 +95,7 @@ class _Track:
         self.inliers = torch.ones(frames, device=device)
         self.visible = torch.ones(frames, device=device)
         self.scale = torch.zeros(frames, device=device)
-        self.keyframes = [Keyframe(0, 1 / depth, torch.full_like(depth, TRUSTED))]
+        self.keyframes = [_keyframes.given(depth)]
         self.last = 0  # frame followed last
 
     def follow(self, frame: int) -> None:
@@ -147,8 +147,6 @@ class _Track:
         level = len(self.pyramid.levels) - 1
         places, _, weights = self._of(keyframe, level)
         image = self.pyramid.levels[level]
-        from sightline.evaluation.estimators._alignment import project
-
         pixels, _, front = project(
             places[None], self.pyramid.lens(level)[frame][None], self.pyramid.xi, self.world_to_camera[frame][None]
         )
