@@ -20,8 +20,9 @@ from sightline.evaluation.pose_errors import Alignment, PoseErrors, pose_errors
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE
 from sightline.worlds import STYLES, film, sample_batch, sample_clip
 
+TEXTURED = (900_027, 900_015, 900_012)  # held-out walkthrough scenes with brick, boards and books: features to be found
 PATHS: dict[str, Callable[..., Trajectory]] = {
-    "forward": lambda **shot: moves.dolly(0.6, **shot),
+    "forward": lambda **shot: moves.dolly(0.8, **shot),
     "truck": lambda **shot: moves.truck(0.5, **shot),
     "loop": lambda **shot: moves.loop_nonpalindromic(0.5, 2.0, **shot),
     "rotation": lambda **shot: moves.pan(25.0, **shot),
@@ -74,7 +75,12 @@ def held_out_truths(count: int, device: torch.device | str = "cpu") -> list[True
 
 
 def filmed_truth(
-    kind: str, style: str = "orbit", seed: int = HELD_OUT_SEED, frames: int = 33, width: int = 832, height: int = 480
+    kind: str,
+    style: str = "walkthrough",
+    seed: int = TEXTURED[0],
+    frames: int = 33,
+    width: int = 832,
+    height: int = 480,
 ) -> TrueClip:
     """One of PATHS through a held-out scene, from where that scene's own clip starts."""
     scene = sample_clip(style, seed, 5, width, height)

@@ -18,6 +18,8 @@ from sightline.cameras import lens, se3
 _FREEDOM = 5.0  # of the Student t distribution; Kerl et al. 2013 found 5 for photometric residuals
 _SMALLEST_SCALE = 0.0005  # greys are 0..1; the rounding to 8 bits, averaged over three channels and a blur
 _LUMINANCE = (0.299, 0.587, 0.114)
+_SURELY = 0.03  # a difference of grey that is a match in any case
+_CHANCE = 0.5  # spread of the residuals, as a share of the picture's contrast, at which nothing is matched
 _DAMPING = 1e-4
 _BRIGHTNESS_PRIOR = 1e-3  # keeps gain and offset where they are in a picture without contrast
 _NEAREST = 1e-3  # share of a point's distance below which its depth along the axis is behind the lens
@@ -64,7 +66,7 @@ class Fit:
     brightness: Tensor  # [B, 2] gain and offset
     scale: Tensor  # [B] of the residuals, colours 0..1
     visible: Tensor  # [B] share of the points' weight that falls into the picture
-    inliers: Tensor  # [B] share of the visible points whose colour is met within three scales, at most 0.1
+    matched: Tensor  # [B] 0..1: the share of the visible points met within three scales, less what chance would meet
 
 
 def align(
@@ -102,10 +104,11 @@ def align(
     size = residual.abs()  # [B, N]
     scale = _scale(size, inside)
     seen = inside.sum(-1).clamp_min(1e-9)
-    met = size < (3 * scale).clamp_max(0.1)[:, None]
-    return Fit(
-        _rigid(pose), brightness, scale, seen / finest.weights.sum(-1).clamp_min(1e-9), (inside * met).sum(-1) / seen
-    )
+    met = (inside * (size < (3 * scale).clamp_min(_SURELY)[:, None])).sum(-1) / seen
+    # Any two pictures agree to within their contrast; only what is well below it is a match.
+    luck = scale / (_CHANCE * finest.greys.std(dim=-1).clamp_min(1e-3))
+    visible = seen / finest.weights.sum(-1).clamp_min(1e-9)
+    return Fit(_rigid(pose), brightness, scale, visible, met * (1 - luck).clamp(0, 1))
 
 
 def project(points: Tensor, intrinsics: Tensor, xi: float, world_to_camera: Tensor) -> tuple[Tensor, Tensor, Tensor]:

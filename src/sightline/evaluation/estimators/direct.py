@@ -39,7 +39,7 @@ class Direct:
     refinements: int = 2
     """Rounds over all depths and poses after tracking."""
     confident: float = 0.55
-    """Share of matched points below which a frame counts as lost."""
+    """How much of what a frame should show must match (0..1); below it the frame counts as lost."""
     lost_share: float = 0.25
     """Share of lost frames above which the video is a failure."""
     name: str = "direct"
@@ -53,23 +53,23 @@ class Direct:
             raise SightlineError(f"{missing} is not given: direct alignment expects the lens and the depth of frame 0.")
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
         pyramid = Pyramid.of(torch.from_numpy(video.copy()).to(device), optics[0], optics[1], smallest=12)
-        track = _Track(pyramid, depth.to(device))
+        track = _Track(pyramid, depth.to(device), self.confident)
         for frame in range(1, len(video)):
             track.follow(frame)
         for _ in range(self.refinements):
             track.refine()
-        found = track.inliers.cpu()  # [T]
+        found = track.matched.cpu()  # [T]
         confidence = float(found.mean())
         lost = found < self.confident
         details = {
-            "inliers": [round(float(one), 4) for one in found],
+            "matched": [round(float(one), 4) for one in found],
             "visible": [round(float(one), 4) for one in track.visible.cpu()],
             "residual": float(track.scale.median()),
             "keyframes": [one.frame for one in track.keyframes],
         }
         if float(lost.double().mean()) > self.lost_share:
             return failed(
-                f"{int(lost.sum())} of {len(video)} frames match less than {self.confident:.0%} of what they should show.",
+                f"{int(lost.sum())} of {len(video)} frames match too little of what they should show (below {self.confident:g}).",
                 confidence,
                 **details,
             )
@@ -85,14 +85,14 @@ class Direct:
 class _Track:
     """Poses, brightness and keyframes of one video while they are being found. The world is camera 0."""
 
-    def __init__(self, pyramid: Pyramid, depth: Tensor) -> None:
+    def __init__(self, pyramid: Pyramid, depth: Tensor, confident: float) -> None:
         frames = pyramid.levels[0].shape[0]
         device = depth.device
-        self.pyramid = pyramid
+        self.pyramid, self.confident = pyramid, confident
         self.nearest = 0.3 * float(depth.flatten().quantile(0.02))
         self.world_to_camera = torch.eye(4, device=device).repeat(frames, 1, 1)
         self.brightness = torch.tensor([1.0, 0.0], device=device).repeat(frames, 1)
-        self.inliers = torch.ones(frames, device=device)
+        self.matched = torch.ones(frames, device=device)
         self.visible = torch.ones(frames, device=device)
         self.scale = torch.zeros(frames, device=device)
         self.keyframes = [_keyframes.given(depth)]
@@ -108,12 +108,14 @@ class _Track:
         start = self.brightness[frame - 1 : frame]
         points = [self._points(chosen, level) for level in range(levels)]
         fit = align(points, self.pyramid, at, (step @ before)[None], start, _TRACKING[:levels])
-        if float(fit.inliers) < _RETRY_BELOW:  # the camera may have stopped or turned: start from where it was, too
+        if float(fit.matched) < _RETRY_BELOW:  # the camera may have stopped or turned: start from where it was, too
             again = align(points, self.pyramid, at, before[None], start, _TRACKING[:levels])
-            fit = max(fit, again, key=lambda one: float(one.inliers / one.scale))
+            fit = max(fit, again, key=lambda one: float(one.matched / one.scale))
         self._keep(at, fit)
         self.last = frame
         newest = self.keyframes[-1]
+        if float(self.matched[frame]) < self.confident:
+            return  # a lost frame must not tell the others where they are
         if frame - newest.frame >= _KEYFRAME_EVERY or self._sees(newest, frame) < _VISIBLE_AT_LEAST:
             self.keyframes.append(self._measured(frame, self.keyframes))
 
@@ -131,7 +133,7 @@ class _Track:
 
     def _keep(self, at: Tensor, fit: Fit) -> None:
         self.world_to_camera[at], self.brightness[at] = fit.world_to_camera, fit.brightness
-        self.inliers[at], self.visible[at], self.scale[at] = fit.inliers, fit.visible, fit.scale
+        self.matched[at], self.visible[at], self.scale[at] = fit.matched, fit.visible, fit.scale
 
     def _chosen(self, frame: int, below: int | None = None) -> list[int]:
         """Numbers of the keyframes that a frame is aligned to: those that share most with it, but never itself."""
