@@ -26,6 +26,7 @@ from sightline.evaluation.estimators._turning import Pair, rotations_alone
 from sightline.evaluation.estimators.protocol import Estimate, Hints, checked_video, failed
 
 _FARTHEST = 100.0  # depths beyond this many times the median tell nothing about scale (the sky)
+_AGREES = (0.1, 0.03)  # relative differences of depth, in turn, within which a point lies on the surface that is given
 
 
 @dataclass(frozen=True)
@@ -130,17 +131,17 @@ class Colmap:
                 confidence,
                 **details,
             )
-        placed = sorted(images)
-        poses = torch.stack([_camera_to_world(images[frame]) for frame in placed])
-        at = torch.from_numpy(np.interp(np.arange(len(video)), placed, np.arange(len(placed), dtype=np.float64)))
-        poses = se3.anchor(se3.interpolate(poses, at))
-        details["interpolated"] = sorted(set(range(len(video))) - set(placed))
         if depth is not None:
             scale, used = _scale(model, images[0], depth)
             if scale is None:
                 return failed(f"only {used} points of known depth lie in frame 0: expected 20.", confidence, **details)
             details |= {"scale": scale, "scale_points": used}
-            poses[:, :3, 3] *= scale
+            _pin(_pycolmap(), model, images[0], scale, depth)
+        placed = sorted(images)
+        poses = torch.stack([_camera_to_world(images[frame]) for frame in placed])
+        at = torch.from_numpy(np.interp(np.arange(len(video)), placed, np.arange(len(placed), dtype=np.float64)))
+        poses = se3.anchor(se3.interpolate(poses, at))
+        details["interpolated"] = sorted(set(range(len(video))) - set(placed))
         camera = model.cameras[images[0].camera_id].calibration_matrix()
         path = self._path(poses, video, hints, known, torch.as_tensor(camera), depth is not None)
         return Estimate(path, None, confidence, details)
@@ -209,18 +210,58 @@ def _camera_to_world(image: Any) -> Tensor:  # [4, 4]
     return se3.inverse(world_to_camera)
 
 
-def _scale(model: Any, image: Any, depth: Tensor) -> tuple[float | None, int]:
-    """Median of true over found depth at the features of frame 0, and of how many."""
+def _depths(model: Any, image: Any, depth: Tensor) -> tuple[list[int], Tensor, Tensor, Tensor]:
+    """Points seen in frame 0: their numbers, pixels [n, 2], depths found [n] and depths given [n]."""
     pose = torch.from_numpy(np.array(image.cam_from_world().matrix(), dtype=np.float64))
     seen = [point for point in image.points2D if point.has_point3D()]
-    if len(seen) < 20:
-        return None, len(seen)
-    places = torch.from_numpy(np.array([model.points3D[point.point3D_id].xyz for point in seen]))
-    pixels = torch.from_numpy(np.array([point.xy for point in seen])).floor().long()
+    numbers = [int(point.point3D_id) for point in seen]
+    places = torch.tensor(np.array([model.points3D[i].xyz for i in numbers]).reshape(-1, 3))
+    pixels = torch.tensor(np.array([point.xy for point in seen]).reshape(-1, 2))
     found = (places @ pose[:, :3].T + pose[:, 3])[:, 2]
-    column, row = pixels[:, 0].clamp(0, depth.shape[1] - 1), pixels[:, 1].clamp(0, depth.shape[0] - 1)
-    true = depth[row, column].double()
+    grid = (pixels / torch.tensor([depth.shape[1], depth.shape[0]]) * 2 - 1)[None, None].float()
+    inverse = functional.grid_sample(1 / depth[None, None], grid, align_corners=False, padding_mode="border")[0, 0, 0]
+    return numbers, pixels, found, 1 / inverse.double()
+
+
+def _scale(model: Any, image: Any, depth: Tensor) -> tuple[float | None, int]:
+    """Median of true over found depth at the features of frame 0, and of how many."""
+    _, _, found, true = _depths(model, image, depth)
     good = (found > 0) & (true < _FARTHEST * depth.median())
     if int(good.sum()) < 20:
         return None, int(good.sum())
     return float((true[good] / found[good]).median()), int(good.sum())
+
+
+def _pin(colmap: Any, model: Any, image: Any, scale: float, depth: Tensor) -> None:
+    """Bring the model to frame 0 and to scale, put the points whose depth agrees exactly where it says, and adjust the rest.
+
+    A forward motion towards a wall hardly tells a turn from a step aside; known points do.
+    """
+    frame_0 = image.cam_from_world()
+    rotation, shift = frame_0.rotation, np.asarray(frame_0.translation)
+    model.transform(colmap.Sim3d(scale, rotation, scale * shift))
+    for tolerance in _AGREES:
+        _adjusted_to(colmap, model, image, depth, tolerance)
+
+
+def _adjusted_to(colmap: Any, model: Any, image: Any, depth: Tensor, tolerance: float) -> None:
+    numbers, pixels, found, true = _depths(model, image, depth)
+    camera = model.cameras[image.camera_id]
+    rays = lens.pixel_rays(torch.as_tensor(camera.calibration_matrix()), pixels)
+    places = (rays / rays[:, 2:] * true[:, None]).numpy()
+    config = colmap.BundleAdjustmentConfig()
+    for number in model.reg_image_ids():
+        config.add_image(number)
+    config.set_constant_cam_intrinsics(image.camera_id)
+    config.set_constant_rig_from_world_pose(image.frame_id)
+    agree = ((found / true - 1).abs() < tolerance).tolist()
+    for number, place, fixed in zip(numbers, places, agree, strict=True):
+        if fixed:
+            model.points3D[number].xyz = place
+            config.add_constant_point(number)
+    options = colmap.BundleAdjustmentOptions()
+    options.print_summary = False
+    options.ceres.loss_function_type = colmap.LossFunctionType.CAUCHY
+    options.ceres.loss_function_scale = 0.3  # pixels, about the spread of good matches
+    options.ceres.solver_options.function_tolerance = 1e-8
+    colmap.create_default_bundle_adjuster(options, config, model).solve()
