@@ -10,7 +10,7 @@ from torch import Tensor
 from sightline.cameras import lens, se3
 
 _PIXELS = 1.5  # a match within this distance of where a turn puts it is explained by the turn
-_EXPLAINED = 0.9  # share of a pair's matches, in the worst tenth of the pairs, for the turn to be the whole story
+_EXPLAINED = 0.8  # share of a pair's matches, in the worst tenth of the pairs, for the turn to be the whole story
 _FEWEST = 20  # matches of a pair
 _ROUNDS = 8
 _SWEEPS = 40
