@@ -78,6 +78,13 @@ def test_half_the_path_and_a_frozen_video():
         assert still.trans_err > 0.4 > 10 * pose_errors(answer.trajectory, asked.trajectory, "rescaled").trans_err
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")
+def test_cuda_gives_the_same_cameras():
+    clip = filmed(small(moves.truck, 0.2))
+    found = [get_estimator("direct", device=device).estimate(clip.frames, clip.hints) for device in ("cpu", "cuda")]
+    assert pose_errors(found[1].trajectory, found[0].trajectory).ate < 1e-3
+
+
 def test_a_palindrome_returns():
     clip = filmed(small(moves.loop_truck, 0.3, frames=13))
     answer = get_estimator("direct").estimate(clip.frames, clip.hints)

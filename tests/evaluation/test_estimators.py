@@ -14,6 +14,7 @@ from sightline.errors import SightlineError
 from sightline.evaluation import pose_errors
 from sightline.evaluation.estimators import ESTIMATORS, Hints, get_estimator
 from sightline.evaluation.estimators._turning import Pair, rotations_alone
+from sightline.evaluation.estimators.colmap import _one_pinhole
 from sightline.evaluation.floors import filmed_truth
 from tests.conftest import smooth_trajectory
 
@@ -63,6 +64,23 @@ def test_a_missing_package_is_told_in_a_sentence(monkeypatch):
         get_estimator("colmap").estimate(VIDEO, Hints())
     with pytest.raises(SightlineError, match="video has 2 frames"):
         get_estimator("colmap").estimate(VIDEO[:2], Hints())
+
+
+def test_a_wide_lens_and_a_zoom_become_one_pinhole():
+    width, height, depth = 48, 32, 3.0
+    focal = torch.tensor([30.0, 36.0, 42.0], dtype=torch.float64)
+    optics = lens.intrinsics_matrix(focal, focal, torch.full_like(focal, 24), torch.full_like(focal, 16))
+    centres = lens.grid_centres(width, height, width, height)
+
+    def picture(rays):  # a smooth pattern on the sphere of directions
+        return 127 + 100 * (6 * rays[..., :1]).sin() * (5 * rays[..., 1:2]).cos()
+
+    video = picture(lens.pixel_rays(optics[:, None, None], centres.expand(3, -1, -1, -1), 0.4))
+    video = video.round().byte().expand(-1, -1, -1, 3).numpy()
+    made, pinhole, seen = _one_pinhole(video, optics, 0.4, torch.full((height, width), depth))
+    assert float(pinhole[0, 0]) == pytest.approx(42 / 1.4)
+    expected = picture(lens.pixel_rays(pinhole, centres)).expand(-1, -1, 3).numpy()
+    assert np.abs(made - expected).max() < 4 and seen is not None and bool((seen == depth).all())
 
 
 def matches(path, depths, pairs):
