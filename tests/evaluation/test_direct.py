@@ -55,7 +55,7 @@ def test_the_floor_on_the_lab_s_clips(truths):
 def test_pure_rotation():
     clip = filmed(small(moves.pan, 15))
     answer = get_estimator("direct").estimate(clip.frames, clip.hints)
-    assert answer.trajectory is not None
+    assert answer.trajectory is not None, answer.failure
     found = pose_errors(answer.trajectory, clip.trajectory)
     assert found.rot_err < 0.002 and found.ate < 0.005  # metres; the room is 3 m deep
     assert answer.confidence > 0.7 and answer.trajectory.unit == "metre"
@@ -100,6 +100,23 @@ def test_noise_is_a_failure_and_not_a_number():
     answer = get_estimator("direct").estimate(video, Hints(lens=path, depth=torch.full((SIZE, SIZE), 2.0)))
     assert answer.trajectory is None and not answer.ok
     assert "frames match too little" in (answer.failure or "") and answer.confidence < 0.3
+
+
+def test_a_video_without_contrast_is_a_failure():
+    path = small(moves.static, frames=3)
+    answer = get_estimator("direct").estimate(
+        np.full((3, SIZE, SIZE, 3), 90, dtype=np.uint8), Hints(lens=path, depth=torch.full((SIZE, SIZE), torch.inf))
+    )
+    assert answer.trajectory is None and answer.failure
+
+
+def test_the_unit_of_the_depth_is_the_unit_of_the_answer():
+    clip = filmed(small(moves.truck, 0.2, frames=4))
+    estimator = get_estimator("direct", refinements=1)
+    metres = estimator.estimate(clip.frames, clip.hints).trajectory
+    inches = estimator.estimate(clip.frames, Hints(lens=clip.trajectory, depth=clip.depth * 39.37)).trajectory
+    assert metres is not None and inches is not None
+    torch.testing.assert_close(inches.positions, metres.positions * 39.37, rtol=1e-3, atol=1e-3)
 
 
 def test_another_scene_after_a_cut_is_a_failure():

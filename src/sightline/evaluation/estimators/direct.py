@@ -27,6 +27,7 @@ _FRAMES_AT_ONCE = 6  # of the refinement, so that memory stays bounded
 _KEYFRAMES_LOOKED_AT = 3
 _VISIBLE_AT_LEAST = 0.75  # of the last keyframe: below it a frame becomes one
 _KEYFRAME_EVERY = 8
+_JUMP = 0.6  # share of what was seen of the last keyframe that the next frame must still see
 _RETRY_BELOW = 0.7  # matched share of a frame's points
 _AROUND = (-6, -4, -2, -1, 1, 2, 4, 6)  # frames that measure a keyframe's depth
 
@@ -53,33 +54,43 @@ class Direct:
             raise SightlineError(f"{missing} is not given: direct alignment expects the lens and the depth of frame 0.")
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
         pyramid = Pyramid.of(torch.from_numpy(video.copy()).to(device), optics[0], optics[1], smallest=12)
-        track = _Track(pyramid, depth.to(device), self.confident)
+        unit = _typical(depth)  # distances are counted in it, so that no threshold depends on the caller's unit
+        track = _Track(pyramid, (depth / unit).to(device), self.confident)
         for frame in range(1, len(video)):
             track.follow(frame)
         for _ in range(self.refinements):
             track.refine()
-        found = track.matched.cpu()  # [T]
+        poses = se3.inverse(track.world_to_camera.double().cpu())
+        broken = ~poses.isfinite().flatten(1).all(1)
+        found = torch.where(broken | track.jumped, 0.0, track.matched.cpu().nan_to_num(0.0))  # [T]
         confidence = float(found.mean())
         lost = found < self.confident
         details = {
             "matched": [round(float(one), 4) for one in found],
             "visible": [round(float(one), 4) for one in track.visible.cpu()],
             "residual": float(track.scale.median()),
+            "lost": lost.nonzero()[:, 0].tolist(),
             "keyframes": [one.frame for one in track.keyframes],
         }
-        if float(lost.double().mean()) > self.lost_share:
+        if float(lost.double().mean()) > self.lost_share or bool(broken.any()):
             return failed(
                 f"{int(lost.sum())} of {len(video)} frames match too little of what they should show (below {self.confident:g}).",
                 confidence,
                 **details,
             )
-        poses = se3.inverse(track.world_to_camera.double().cpu())
+        poses[:, :3, 3] *= unit
         height, width = video.shape[1:3]
         path = Trajectory(poses, optics[0], width, height, xi=optics[1]).anchored()
         known = hints.lens
         if known is not None:
             path = path.replace(fps=known.fps, unit=known.unit)
         return Estimate(path, None, confidence, details)
+
+
+def _typical(depth: Tensor) -> float:  # [H, W]
+    """A depth of the nearer things: the sky may be any large number."""
+    near = depth[depth.isfinite()]
+    return float(near.quantile(0.25)) if len(near) else 1.0
 
 
 class _Track:
@@ -96,6 +107,7 @@ class _Track:
         self.visible = torch.ones(frames, device=device)
         self.scale = torch.zeros(frames, device=device)
         self.keyframes = [_keyframes.given(depth)]
+        self.jumped = torch.zeros(frames, dtype=torch.bool)
         self.last = 0  # frame followed last
 
     def follow(self, frame: int) -> None:
@@ -114,7 +126,11 @@ class _Track:
         self._keep(at, fit)
         self.last = frame
         newest = self.keyframes[-1]
-        if float(self.matched[frame]) < self.confident:
+        if self._sees(newest, frame) < _JUMP * self._sees(newest, frame - 1):
+            # Away to where little can be compared: that is no camera, and whatever still agrees does so by luck.
+            self.jumped[frame] = True
+            self.world_to_camera[frame], self.brightness[frame] = before, start[0]
+        if bool(self.jumped[frame]) or float(self.matched[frame]) < self.confident:
             return  # a lost frame must not tell the others where they are
         if frame - newest.frame >= _KEYFRAME_EVERY or self._sees(newest, frame) < _VISIBLE_AT_LEAST:
             self.keyframes.append(self._measured(frame, self.keyframes))
@@ -124,7 +140,9 @@ class _Track:
         for number in range(1, len(self.keyframes)):
             self.keyframes[number] = self._measured(self.keyframes[number].frame, self.keyframes[:number])
         levels = min(len(self.pyramid.levels), len(_REFINING))
-        for some in torch.arange(1, self.last + 1).split(_FRAMES_AT_ONCE):
+        followed = torch.arange(1, self.last + 1)
+        followed = followed[~self.jumped[1 : self.last + 1]]
+        for some in followed.split(_FRAMES_AT_ONCE) if len(followed) else ():
             chosen = [self._chosen(int(frame)) for frame in some]
             at = some.to(self.world_to_camera.device)
             points = [self._points(chosen, level) for level in range(levels)]
