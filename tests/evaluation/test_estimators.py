@@ -15,7 +15,7 @@ from sightline.evaluation import pose_errors
 from sightline.evaluation.estimators import ESTIMATORS, Hints, get_estimator
 from sightline.evaluation.estimators._turning import Pair, rotations_alone
 from sightline.evaluation.estimators.colmap import _one_pinhole
-from sightline.evaluation.floors import filmed_truth
+from sightline.evaluation.floors import TrueClip, estimator_floor, filmed_truth, floor_summary
 from tests.conftest import smooth_trajectory
 
 VIDEO = np.zeros((9, 64, 64, 3), dtype=np.uint8)
@@ -154,6 +154,18 @@ def test_vipe_runs_where_it_is_installed(tmp_path, monkeypatch):
     assert answer.trajectory is not None and len(answer.trajectory) == 9
     tool.write_text("#!/bin/sh\necho no device >&2\nexit 7\n")
     assert "ended with code 7: no device" in get_estimator("vipe", command=str(tool)).estimate(VIDEO, Hints()).failure
+
+
+def test_a_floor_keeps_its_failures(tmp_path):
+    path = smooth_trajectory(9)
+    path.scaled(1.1).save(tmp_path / "a.json")
+    clips = [TrueClip(name, VIDEO, torch.ones(64, 64), path) for name in ("a", "b")]
+    rows = estimator_floor(get_estimator("given", path=tmp_path), clips)
+    summary = floor_summary(rows)
+    assert (summary["asked"], summary["scored"], summary["failed"]) == (2, 1, 1)
+    assert "holds no camera file called b" in summary["failures"]["b"]
+    assert rows[1].translation_share is None
+    assert summary["trans_share"]["worst"] == pytest.approx(rows[0].translation_share) == pytest.approx(0.05, rel=0.1)
 
 
 def test_every_estimator_has_its_name():
