@@ -17,6 +17,7 @@ SURFACE = [
     "attach_camera",
     "camera_tokens",
     "encodings",
+    "evaluation",
     "generate",
     "inspect",
     "lens",

@@ -18,7 +18,7 @@ from sightline.errors import SightlineError
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from sightline import encodings
+    from sightline import encodings, evaluation
     from sightline.backbones import inspect
     from sightline.backbones.adapter import load_camera, save_camera
     from sightline.backbones.wan import CameraWanTransformer3DModel
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 # Where each public name lives. Loaded on first use: `sightline --help` and the camera room need no diffusion library.
 _MODULES = {
     "encodings": "sightline.encodings",
+    "evaluation": "sightline.evaluation",
     "inspect": "sightline.backbones.inspect",
     "lens": "sightline.cameras.lens",
     "moves": "sightline.cameras.moves",
@@ -63,6 +64,7 @@ __all__ = [
     "attach_camera",
     "camera_tokens",
     "encodings",
+    "evaluation",
     "generate",
     "inspect",
     "lens",

@@ -17,9 +17,6 @@ from sightline.evaluation.metrics.efficientnet import EfficientNetLite0
 from sightline.evaluation.metrics.lpips import Lpips
 from sightline.lab.tiny import tiny_pipeline
 from tests.conftest import wake
-from tests.evaluation import stand_ins
-
-stand_ins.install()
 
 
 @pytest.fixture(scope="session")

@@ -119,14 +119,21 @@ def compare(a: Trajectory, b: Trajectory) -> PathComparison:
     if len(a) != len(b):
         raise SightlineError(f"b has {len(b)} frames: expected {len(a)}, as many as a (see Trajectory.resampled).")
     ours, theirs = a.anchored(), b.anchored()
+    rotation, translation = anchored_differences(ours.camera_to_world, theirs.camera_to_world)
     length_a, length_b = float(_steps(a).sum()), float(_steps(b).sum())
     ratio = length_b / length_a if length_a > 0 else 1.0 if length_b == 0 else float("inf")
     return PathComparison(
-        rotation=se3.rotation_angle(ours.rotations.transpose(-1, -2) @ theirs.rotations),
-        translation=(ours.positions - theirs.positions).norm(dim=-1),
+        rotation=rotation,
+        translation=translation,
         focal=(b.intrinsics[:, 0, 0] / b.width) / (a.intrinsics[:, 0, 0] / a.width),
         path_length_ratio=ratio,
     )
+
+
+def anchored_differences(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:  # [T, 4, 4] x2 -> [T] radians, [T]
+    """Angles and distances between the cameras of two paths that share their first frame's coordinates."""
+    rotation = se3.rotation_angle(a[:, :3, :3].transpose(-1, -2) @ b[:, :3, :3])
+    return rotation, (a[:, :3, 3] - b[:, :3, 3]).norm(dim=-1)
 
 
 def moment_magnitudes(trajectory: Trajectory, token_grid: tuple[int, int] = TOKEN_GRID) -> Tensor:  # -> [t, h w]

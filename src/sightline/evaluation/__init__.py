@@ -1,1 +1,6 @@
-"""Evaluation: did the video go where it was told? Pose errors and estimators, metrics, protocols, reports."""
+"""Did the video go where it was told? Pose errors, and the estimators that find a video's cameras. See docs/evaluation.md."""
+
+from sightline.evaluation.pose_errors import PoseErrors, pose_errors
+from sightline.evaluation.slam_errors import relative_pose_errors, umeyama_ate
+
+__all__ = ["PoseErrors", "pose_errors", "relative_pose_errors", "umeyama_ate"]

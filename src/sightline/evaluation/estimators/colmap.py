@@ -1,0 +1,267 @@
+"""COLMAP's global mapping (pycolmap, SIFT on the CPU): cameras of a video with texture enough for features, at 256 pixels
+and more.
+
+Without translation there is nothing to triangulate, so a video whose matches a turning camera explains is answered by rotations
+alone. The scale is the median of true depth over COLMAP's depth in frame 0, where that depth is given.
+"""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+from torch import Tensor
+from torch.nn import functional
+
+from sightline.cameras import lens, se3
+from sightline.cameras.trajectory import Trajectory
+from sightline.errors import SightlineError
+from sightline.evaluation.estimators._turning import Pair, rotations_alone
+from sightline.evaluation.estimators.protocol import Estimate, Hints, checked_video, failed
+
+_FARTHEST = 100.0  # depths beyond this many times the median tell nothing about scale (the sky)
+_AGREES = (0.1, 0.03)  # relative differences of depth, in turn, within which a point lies on the surface that is given
+
+
+@dataclass(frozen=True)
+class Colmap:
+    """Global mapping of all frames by one lens, fixed where the hints give it and estimated otherwise."""
+
+    features: int = 4096
+    """Most features of a frame."""
+    peak_threshold: float = 0.002
+    """Contrast of the faintest feature; a third of COLMAP's own, as plain walls have few strong ones."""
+    overlap: int = 10
+    """Each frame is matched with as many that follow it, and with those 2, 4, 8 ... frames on."""
+    worst_reprojection: float = 0.9
+    """Mean reprojection error, in pixels, above which a reconstruction is a failure."""
+    registered: float = 0.9
+    """Share of frames that must have a pose; the others are interpolated and named in the details."""
+    seed: int = 0
+    threads: int = -1
+    name: str = "colmap"
+
+    def estimate(self, video: np.ndarray, hints: Hints) -> Estimate:
+        video = checked_video(video)
+        if len(video) < 3:
+            raise SightlineError(f"video has {len(video)} frames: expected at least 3 for a reconstruction.")
+        colmap = _pycolmap()
+        known, depth = hints.intrinsics(video), hints.depth_map(video)
+        pinhole = None
+        pictures = video
+        if known is not None:
+            pictures, pinhole, depth = _one_pinhole(video, known[0], known[1], depth)
+        with tempfile.TemporaryDirectory(prefix="sightline-colmap-") as folder:
+            pairs = self._match(colmap, Path(folder), pictures, pinhole)
+            if pinhole is not None:
+                turned = rotations_alone(pairs, pinhole, len(video))
+                if turned is not None:
+                    poses = se3.from_parts(turned.rotations, torch.zeros(len(video), 3, dtype=torch.float64))
+                    return Estimate(
+                        self._path(poses, video, hints, known, pinhole, True), None, turned.explained,
+                        {"kind": "rotation", "matches_explained": turned.explained},
+                    )  # fmt: skip
+            models = self._map(colmap, Path(folder), pinhole is not None)
+        if not models:
+            return failed("COLMAP found no reconstruction: the frames share too few features.", pairs=len(pairs))
+        return self._answer(max(models, key=lambda one: one.num_reg_images()), video, hints, known, depth)
+
+    def _match(self, colmap: Any, folder: Path, pictures: np.ndarray, pinhole: Tensor | None) -> list[Pair]:
+        """Features and verified matches in a database; the matches of every pair of frames."""
+        (folder / "images").mkdir()
+        for number, picture in enumerate(pictures):
+            Image.fromarray(picture).save(folder / "images" / f"{number:06d}.png", compress_level=1)
+        reader = colmap.ImageReaderOptions()
+        reader.camera_model = "SIMPLE_PINHOLE" if pinhole is None else "PINHOLE"
+        if pinhole is not None:
+            reader.camera_params = ",".join(repr(float(pinhole[i, j])) for i, j in ((0, 0), (1, 1), (0, 2), (1, 2)))
+        extraction = colmap.FeatureExtractionOptions()
+        extraction.sift.max_num_features = self.features
+        extraction.sift.peak_threshold = self.peak_threshold
+        extraction.num_threads = self.threads
+        matching = colmap.FeatureMatchingOptions()
+        matching.num_threads = self.threads
+        pairing = colmap.SequentialPairingOptions()
+        pairing.overlap, pairing.num_threads = self.overlap, self.threads
+        colmap.set_random_seed(self.seed)
+        database = folder / "database.db"
+        colmap.extract_features(
+            database, folder / "images", camera_mode=colmap.CameraMode.SINGLE, reader_options=reader,
+            extraction_options=extraction, device=colmap.Device.cpu,
+        )  # fmt: skip
+        colmap.match_sequential(database, matching, pairing, device=colmap.Device.cpu)
+        return _pairs(colmap, database)
+
+    def _map(self, colmap: Any, folder: Path, fixed: bool) -> list[Any]:
+        options = colmap.GlobalPipelineOptions()
+        options.random_seed = options.mapper.random_seed = self.seed
+        options.num_threads = options.mapper.num_threads = self.threads
+        options.mapper.bundle_adjustment.refine_focal_length = not fixed
+        options.mapper.bundle_adjustment.refine_extra_params = not fixed
+        (folder / "models").mkdir()
+        try:
+            found = colmap.global_mapping(folder / "database.db", folder / "images", folder / "models", options)
+        except (RuntimeError, ValueError):
+            return []
+        return list(found.values())
+
+    def _answer(
+        self, model: Any, video: np.ndarray, hints: Hints, known: tuple[Tensor, float] | None, depth: Tensor | None
+    ) -> Estimate:
+        images = {int(Path(model.images[i].name).stem): model.images[i] for i in model.reg_image_ids()}
+        error = float(model.compute_mean_reprojection_error())
+        share = len(images) / len(video)
+        details: dict[str, Any] = {
+            "kind": "reconstruction", "registered": len(images), "frames": len(video), "reprojection_error": error,
+            "points": int(model.num_points3D()),
+        }  # fmt: skip
+        confidence = share * max(0.0, 1 - error / (2 * self.worst_reprojection))
+        if share < self.registered or 0 not in images:
+            missing = "frame 0" if 0 not in images else f"{len(video) - len(images)} of {len(video)} frames"
+            return failed(f"COLMAP placed no camera for {missing}.", confidence, **details)
+        if not error <= self.worst_reprojection:
+            return failed(
+                f"COLMAP's reprojection error is {error:.2f} pixels, above {self.worst_reprojection:g}.",
+                confidence,
+                **details,
+            )
+        if depth is not None:
+            scale, used = _scale(model, images[0], depth)
+            if scale is None:
+                return failed(f"only {used} points of known depth lie in frame 0: expected 20.", confidence, **details)
+            details |= {"scale": scale, "scale_points": used}
+            _pin(_pycolmap(), model, images[0], scale, depth)
+        placed = sorted(images)
+        poses = torch.stack([_camera_to_world(images[frame]) for frame in placed])
+        at = torch.from_numpy(np.interp(np.arange(len(video)), placed, np.arange(len(placed), dtype=np.float64)))
+        poses = se3.anchor(se3.interpolate(poses, at))
+        details["interpolated"] = sorted(set(range(len(video))) - set(placed))
+        camera = model.cameras[images[0].camera_id].calibration_matrix()
+        path = self._path(poses, video, hints, known, torch.as_tensor(camera), depth is not None)
+        return Estimate(path, None, confidence, details)
+
+    def _path(
+        self, poses: Tensor, video: np.ndarray, hints: Hints, known: tuple[Tensor, float] | None, camera: Tensor,
+        metric: bool,
+    ) -> Trajectory:  # fmt: skip
+        intrinsics, xi = (camera.double(), 0.0) if known is None else known
+        height, width = video.shape[1:3]
+        unit = "arbitrary" if not metric else hints.lens.unit if hints.lens is not None else "scene"
+        fps = hints.lens.fps if hints.lens is not None else 16.0
+        return Trajectory(poses, intrinsics, width, height, xi=xi, unit=unit, fps=fps)
+
+
+def _pycolmap() -> Any:
+    try:
+        colmap = importlib.import_module("pycolmap")
+    except ImportError:
+        raise SightlineError(
+            "pycolmap is not installed: expected it for the estimator colmap (pip install pycolmap)."
+        ) from None
+    colmap.logging.minloglevel = 3  # it would print hundreds of lines per video
+    return colmap
+
+
+def _one_pinhole(
+    video: np.ndarray, intrinsics: Tensor, xi: float, depth: Tensor | None
+) -> tuple[np.ndarray, Tensor, Tensor | None]:
+    """The video as one pinhole would have taken it: zooms and wide lenses resampled to the longest focal length."""
+    height, width = video.shape[1:3]
+    if xi == 0 and bool((intrinsics == intrinsics[0]).all()):
+        return video, intrinsics[0], depth
+    # Near its axis the unified model is a pinhole of focal length f / (1 + xi).
+    target = intrinsics[intrinsics[:, 0, 0].argmax()].clone()
+    target[0, 0], target[1, 1] = target[0, 0] / (1 + xi), target[1, 1] / (1 + xi)
+    rays = lens.pixel_rays(target, lens.grid_centres(width, height, width, height))
+    pixels = lens.project(intrinsics[:, None, None], rays[None].expand(len(video), -1, -1, -1), xi)  # [T, H, W, 2]
+    grid = (pixels / torch.tensor([width, height]) * 2 - 1).float()
+    source = torch.from_numpy(video.copy()).permute(0, 3, 1, 2).float()
+    seen = functional.grid_sample(source, grid, align_corners=False, padding_mode="border")
+    if depth is not None:  # a ray keeps its place under either lens, so its depth along the axis is the same
+        depth = functional.grid_sample(
+            depth[None, None], grid[:1], mode="nearest", align_corners=False, padding_mode="border"
+        )[0, 0]
+    return seen.round().clamp(0, 255).byte().permute(0, 2, 3, 1).numpy(), target, depth
+
+
+def _pairs(colmap: Any, path: Path) -> list[Pair]:
+    with colmap.Database.open(path) as database:
+        names = {image.image_id: int(Path(image.name).stem) for image in database.read_all_images()}
+        keypoints = {i: torch.from_numpy(np.array(database.read_keypoints(i)[:, :2], dtype=np.float64)) for i in names}
+        ids, geometries = database.read_two_view_geometries()
+        found = []
+        for pair, geometry in zip(ids, geometries, strict=True):
+            a, b = colmap.pair_id_to_image_pair(pair)
+            match = torch.from_numpy(np.array(geometry.inlier_matches, dtype=np.int64))
+            if len(match):
+                found.append(Pair(names[a], names[b], keypoints[a][match[:, 0]], keypoints[b][match[:, 1]]))
+    return found
+
+
+def _camera_to_world(image: Any) -> Tensor:  # [4, 4]
+    world_to_camera = torch.eye(4, dtype=torch.float64)
+    world_to_camera[:3] = torch.from_numpy(np.array(image.cam_from_world().matrix(), dtype=np.float64))
+    return se3.inverse(world_to_camera)
+
+
+def _depths(model: Any, image: Any, depth: Tensor) -> tuple[list[int], Tensor, Tensor, Tensor]:
+    """Points seen in frame 0: their numbers, pixels [n, 2], depths found [n] and depths given [n]."""
+    pose = torch.from_numpy(np.array(image.cam_from_world().matrix(), dtype=np.float64))
+    seen = [point for point in image.points2D if point.has_point3D()]
+    numbers = [int(point.point3D_id) for point in seen]
+    places = torch.tensor(np.array([model.points3D[i].xyz for i in numbers]).reshape(-1, 3))
+    pixels = torch.tensor(np.array([point.xy for point in seen]).reshape(-1, 2))
+    found = (places @ pose[:, :3].T + pose[:, 3])[:, 2]
+    grid = (pixels / torch.tensor([depth.shape[1], depth.shape[0]]) * 2 - 1)[None, None].float()
+    inverse = functional.grid_sample(1 / depth[None, None], grid, align_corners=False, padding_mode="border")[0, 0, 0]
+    return numbers, pixels, found, 1 / inverse.double()
+
+
+def _scale(model: Any, image: Any, depth: Tensor) -> tuple[float | None, int]:
+    """Median of true over found depth at the features of frame 0, and of how many."""
+    _, _, found, true = _depths(model, image, depth)
+    good = (found > 0) & (true < _FARTHEST * depth.median())
+    if int(good.sum()) < 20:
+        return None, int(good.sum())
+    return float((true[good] / found[good]).median()), int(good.sum())
+
+
+def _pin(colmap: Any, model: Any, image: Any, scale: float, depth: Tensor) -> None:
+    """Bring the model to frame 0 and to scale, put the points whose depth agrees exactly where it says, and adjust the rest.
+
+    A forward motion towards a wall hardly tells a turn from a step aside; known points do.
+    """
+    frame_0 = image.cam_from_world()
+    rotation, shift = frame_0.rotation, np.asarray(frame_0.translation)
+    model.transform(colmap.Sim3d(scale, rotation, scale * shift))
+    for tolerance in _AGREES:
+        _adjusted_to(colmap, model, image, depth, tolerance)
+
+
+def _adjusted_to(colmap: Any, model: Any, image: Any, depth: Tensor, tolerance: float) -> None:
+    numbers, pixels, found, true = _depths(model, image, depth)
+    camera = model.cameras[image.camera_id]
+    rays = lens.pixel_rays(torch.as_tensor(camera.calibration_matrix()), pixels)
+    places = (rays / rays[:, 2:] * true[:, None]).numpy()
+    config = colmap.BundleAdjustmentConfig()
+    for number in model.reg_image_ids():
+        config.add_image(number)
+    config.set_constant_cam_intrinsics(image.camera_id)
+    config.set_constant_rig_from_world_pose(image.frame_id)
+    agree = ((found / true - 1).abs() < tolerance).tolist()
+    for number, place, fixed in zip(numbers, places, agree, strict=True):
+        if fixed:
+            model.points3D[number].xyz = place
+            config.add_constant_point(number)
+    options = colmap.BundleAdjustmentOptions()
+    options.print_summary = False
+    options.ceres.loss_function_type = colmap.LossFunctionType.CAUCHY
+    options.ceres.loss_function_scale = 0.3  # pixels, about the spread of good matches
+    options.ceres.solver_options.function_tolerance = 1e-8
+    colmap.create_default_bundle_adjuster(options, config, model).solve()

@@ -1,0 +1,82 @@
+"""ViPE (Huang et al. 2025): runs the tool `vipe` where it is installed, or reads the folder it left.
+
+It needs CUDA and downloads its networks; its scale is metric by a learned depth, not by the depth of frame 0. Its output is
+pose/NAME.npz and intrinsics/NAME.npz (see cameras/formats/vipe.py).
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from sightline.cameras.trajectory import Trajectory
+from sightline.errors import SightlineError
+from sightline.evaluation.estimators.protocol import Estimate, Hints, checked_video, failed
+from sightline.video import save_video
+
+
+@dataclass(frozen=True)
+class Vipe:
+    """folder: ViPE's output folder to read; without it the tool is run."""
+
+    folder: str | Path | None = None
+    command: str = "vipe"
+    registered: float = 0.9
+    """Share of frames that must have a pose; the others are interpolated."""
+    timeout: float = 3600.0
+    """Seconds that a run of the tool may take."""
+    name: str = "vipe"
+
+    def estimate(self, video: np.ndarray, hints: Hints) -> Estimate:
+        video = checked_video(video)
+        if self.folder is not None:
+            if hints.name is None:
+                raise SightlineError(
+                    f"folder is {self.folder}: expected the video's name in the hints to find its poses."
+                )
+            return self._read(Path(self.folder), hints.name, video, hints)
+        if shutil.which(self.command) is None:
+            raise SightlineError(
+                f"{self.command} is not installed: expected ViPE's command line tool, or the option folder with its output."
+            )
+        with tempfile.TemporaryDirectory(prefix="sightline-vipe-") as work:
+            clip, out = Path(work) / "clip.mp4", Path(work) / "out"
+            save_video(video, clip, fps=hints.lens.fps if hints.lens is not None else 16.0)
+            try:
+                done = subprocess.run(
+                    [self.command, "infer", str(clip), "-o", str(out)],
+                    capture_output=True,
+                    text=True,
+                    timeout=self.timeout,
+                )
+            except subprocess.TimeoutExpired:
+                return failed(f"{self.command} took longer than {self.timeout:g} seconds.")
+            if done.returncode:
+                last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it said nothing"]
+                return failed(f"{self.command} ended with code {done.returncode}: {last[0]}.")
+            return self._read(out, "clip", video, hints)
+
+    def _read(self, folder: Path, name: str, video: np.ndarray, hints: Hints) -> Estimate:
+        file = folder / "pose" / f"{name}.npz"
+        if not file.is_file():
+            return failed(f"{file} does not exist: ViPE placed no camera.")
+        height, width = video.shape[1:3]
+        with np.load(file, allow_pickle=False) as found:
+            placed = np.asarray(found["inds"]).astype(np.int64)
+        share = len(placed) / len(video)
+        details = {"registered": len(placed), "frames": len(video)}
+        if share < self.registered or placed[0] != 0:
+            missing = "frame 0" if len(placed) and placed[0] else f"{len(video) - len(placed)} of {len(video)} frames"
+            return failed(f"ViPE placed no camera for {missing}.", share, **details)
+        path = Trajectory.load(file, format="vipe", missing="fill", width=width, height=height)
+        if len(path) > len(video):
+            return failed(f"{file} has {len(path)} frames but the video has {len(video)}.", **details)
+        if len(path) < len(video):  # the last frames were left out: the camera stays where it was last seen
+            keep = np.minimum(np.arange(len(video)), len(path) - 1)
+            path = path.replace(camera_to_world=path.camera_to_world[keep], intrinsics=path.intrinsics[keep])
+        return Estimate(path.anchored(), None, share, details)

@@ -1,0 +1,147 @@
+"""Direct alignment on true videos: its floor, known answers, and videos that have no cameras."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from sightline.cameras import moves
+from sightline.cameras.trajectory import Trajectory
+from sightline.errors import SightlineError
+from sightline.evaluation import pose_errors
+from sightline.evaluation.estimators import Hints, get_estimator
+from sightline.evaluation.floors import TrueClip, estimator_floor, floor_summary, held_out_truths
+from sightline.lab.measure import held_out_clips
+from sightline.worlds import film, sample_clip
+
+FRAMES, SIZE = 9, 96
+
+
+@pytest.fixture(scope="module")
+def truths():
+    return held_out_truths(4)
+
+
+def filmed(path: Trajectory, seed: int = 900_012) -> TrueClip:
+    """A path of our own through a held-out room, in its metres."""
+    scene = sample_clip("walkthrough", seed, 2, path.width, path.height)
+    placed = path.replace(camera_to_world=scene.true.camera_to_world[0] @ path.camera_to_world, unit="metre")
+    shown = film(scene.scene, placed)
+    return TrueClip("own", shown.frames.numpy(), shown.depth[0], placed.anchored())
+
+
+def small(move, *amounts, frames=FRAMES):
+    return move(*amounts, frames=frames, width=SIZE, height=SIZE)
+
+
+def test_the_true_clips_are_the_lab_s(truths):
+    lab = held_out_clips(4)
+    assert len(lab) == len(truths) == 4
+    for mine, theirs in zip(truths, lab, strict=True):
+        np.testing.assert_array_equal(mine.frames, theirs.frames)
+        assert torch.equal(mine.trajectory.camera_to_world, theirs.trajectory.camera_to_world)
+
+
+def test_the_floor_on_the_lab_s_clips(truths):
+    rows = estimator_floor(get_estimator("direct"), truths[2:3])  # a turn with a wide lens
+    summary = floor_summary(rows)
+    assert (summary["asked"], summary["scored"], summary["failed"]) == (1, 1, 0)
+    for row in rows:
+        assert row.errors is not None and row.errors.rot_err < 0.01
+        assert row.translation_share is not None and row.translation_share < 0.03
+
+
+def test_pure_rotation():
+    clip = filmed(small(moves.pan, 15))
+    answer = get_estimator("direct").estimate(clip.frames, clip.hints)
+    assert answer.trajectory is not None, answer.failure
+    found = pose_errors(answer.trajectory, clip.trajectory)
+    assert found.rot_err < 0.002 and found.ate < 0.005  # metres; the room is 3 m deep
+    assert answer.confidence > 0.7 and answer.trajectory.unit == "metre"
+
+
+def test_half_the_path_and_a_frozen_video():
+    asked, made = filmed(small(moves.truck, 0.4)), filmed(small(moves.truck, 0.2))
+    estimator = get_estimator("direct")
+    answer = estimator.estimate(made.frames, asked.hints)  # what the generator was told, and what it did
+    assert answer.trajectory is not None
+    raw = pose_errors(answer.trajectory, asked.trajectory)
+    assert raw.trans_err == pytest.approx(0.1, rel=0.03)  # the mean of 0 .. 0.2
+    assert pose_errors(answer.trajectory, asked.trajectory, "rescaled").trans_err < 0.01
+
+    frozen = estimator.estimate(np.repeat(asked.frames[:1], FRAMES, 0), asked.hints)
+    assert frozen.trajectory is not None
+    assert pose_errors(frozen.trajectory, asked.trajectory).trans_err == pytest.approx(0.2, rel=0.03)
+    for alignment in ("rescaled", "gt_scaled"):
+        still = pose_errors(frozen.trajectory, asked.trajectory, alignment)
+        assert still.trans_err > 0.4 > 10 * pose_errors(answer.trajectory, asked.trajectory, "rescaled").trans_err
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")
+def test_cuda_gives_the_same_cameras():
+    clip = filmed(small(moves.truck, 0.2))
+    found = [get_estimator("direct", device=device).estimate(clip.frames, clip.hints) for device in ("cpu", "cuda")]
+    assert pose_errors(found[1].trajectory, found[0].trajectory).ate < 1e-3
+
+
+def test_a_palindrome_returns():
+    clip = filmed(small(moves.loop_truck, 0.3, frames=13))
+    answer = get_estimator("direct").estimate(clip.frames, clip.hints)
+    assert answer.trajectory is not None
+    distance = answer.trajectory.positions.norm(dim=-1)
+    assert float(distance[-1]) / float(distance.max()) < 0.02
+
+
+def test_noise_is_a_failure_and_not_a_number():
+    video = np.random.default_rng(0).integers(0, 256, (6, SIZE, SIZE, 3), dtype=np.uint8)
+    path = small(moves.static)
+    path = path.replace(camera_to_world=path.camera_to_world[:6], intrinsics=path.intrinsics[:6])
+    answer = get_estimator("direct").estimate(video, Hints(lens=path, depth=torch.full((SIZE, SIZE), 2.0)))
+    assert answer.trajectory is None and not answer.ok
+    assert "frames match too little" in (answer.failure or "") and answer.confidence < 0.3
+
+
+def test_a_video_without_contrast_is_a_failure():
+    path = small(moves.static, frames=3)
+    answer = get_estimator("direct").estimate(
+        np.full((3, SIZE, SIZE, 3), 90, dtype=np.uint8), Hints(lens=path, depth=torch.full((SIZE, SIZE), torch.inf))
+    )
+    assert answer.trajectory is None and answer.failure
+
+
+def test_the_unit_of_the_depth_is_the_unit_of_the_answer():
+    clip = filmed(small(moves.truck, 0.2, frames=4))
+    estimator = get_estimator("direct", refinements=1)
+    metres = estimator.estimate(clip.frames, clip.hints).trajectory
+    inches = estimator.estimate(clip.frames, Hints(lens=clip.trajectory, depth=clip.depth * 39.37)).trajectory
+    assert metres is not None and inches is not None
+    torch.testing.assert_close(inches.positions, metres.positions * 39.37, rtol=1e-3, atol=1e-3)
+
+
+def test_another_scene_after_a_cut_is_a_failure():
+    clip, other = filmed(small(moves.truck, 0.1)), filmed(small(moves.truck, 0.1), 900_027)
+    video = np.concatenate([clip.frames[:3], other.frames[3:]])
+    assert not get_estimator("direct").estimate(video, clip.hints).ok
+
+
+def test_what_is_missing_is_told_in_a_sentence():
+    video = np.zeros((3, 16, 16, 3), dtype=np.uint8)
+    path = moves.static(frames=3, width=16, height=16)
+    direct = get_estimator("direct")
+    with pytest.raises(SightlineError, match="lens is not given"):
+        direct.estimate(video, Hints(depth=np.ones((16, 16))))
+    with pytest.raises(SightlineError, match="depth is not given"):
+        direct.estimate(video, Hints(lens=path))
+    with pytest.raises(SightlineError, match=r"depth has shape \[8, 8\]"):
+        direct.estimate(video, Hints(lens=path, depth=np.ones((8, 8))))
+    with pytest.raises(SightlineError, match="not above 0"):
+        direct.estimate(video, Hints(lens=path, depth=np.zeros((16, 16))))
+    with pytest.raises(SightlineError, match="lens has 2 frames"):
+        direct.estimate(video, Hints(lens=moves.static(frames=2, width=16, height=16), depth=np.ones((16, 16))))
+    with pytest.raises(SightlineError, match="video is float64"):
+        direct.estimate(video.astype(float), Hints(lens=path, depth=np.ones((16, 16))))
+    with pytest.raises(SightlineError, match="estimator is 'orb'"):
+        get_estimator("orb")
+    with pytest.raises(SightlineError, match="cannot take these options"):
+        get_estimator("direct", colour="red")
