@@ -12,30 +12,27 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from functools import cache
 
 import torch
+from torch import Tensor
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
+HAS_TRITON = importlib.util.find_spec("triton") is not None
+# Whether Triton runs its kernels in Python on a CPU, as the tests do.
+INTERPRETED = HAS_TRITON and os.environ.get("TRITON_INTERPRET") == "1"
 
 
-@cache
-def has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
-
-
-@cache
-def interpreted() -> bool:
-    """Whether Triton runs its kernels in Python on a CPU, as the tests do (TRITON_INTERPRET=1)."""
-    return has_triton() and os.environ.get("TRITON_INTERPRET") == "1"
+def usable(x: Tensor) -> bool:
+    """Whether the kernels can take this tensor. Plain enough for a compiler to look through."""
+    return HAS_TRITON and (x.is_cuda or INTERPRETED) and x.dtype in DTYPES
 
 
 def why_not(device: torch.device, dtype: torch.dtype) -> str | None:
     """Why the kernels cannot run there, in a few words, or None when they can."""
-    if not has_triton():
+    if not HAS_TRITON:
         return "triton is not installed"
-    if device.type != "cuda" and not interpreted():
+    if device.type != "cuda" and not INTERPRETED:
         return f"the model is on {device.type}, and the kernels are for CUDA"
     if dtype not in DTYPES:
-        return f"the model computes in {dtype}, and the kernels in bfloat16, float16 and float32"
+        return f"the model computes in {dtype}, and the kernels in bfloat16, float16 or float32"
     return None

@@ -6,20 +6,19 @@ captured with them runs anywhere. Names and signatures are those of `plain`. The
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sightline.kernels import interpreted, plain
+from sightline.kernels import plain, usable
 
 
 def _kernels(x: Tensor, module: str) -> Any:
     """The module that holds the kernels for this tensor, or the twins."""
-    if (x.is_cuda or interpreted()) and x.dtype != torch.float64:
-        import importlib
-
+    if usable(x):
         return importlib.import_module(f"sightline.kernels.{module}")
     return plain
 
@@ -39,7 +38,8 @@ def qk(
     flip: bool,
 ) -> tuple[Tensor, Tensor]:
     kernels = _kernels(query, "qk_triton")
-    return kernels.qk(query, key, norm_query, norm_key, cos, sin, camera, scope, eps, floor, flip)
+    with torch.autocast(query.device.type, enabled=False):  # which would round the Gram matrix to bf16
+        return kernels.qk(query, key, norm_query, norm_key, cos, sin, camera, scope, eps, floor, flip)
 
 
 @torch.library.custom_op("sightline::qk_backward", mutates_args=())
@@ -60,7 +60,8 @@ def qk_backward(
 ) -> list[Tensor]:
     kernels = _kernels(query, "qk_backward_triton")
     rest = (query, key, norm_query, norm_key, cos, sin, camera, scope, eps, floor, flip)
-    return kernels.qk_backward(grad_query, grad_key, *rest)
+    with torch.autocast(query.device.type, enabled=False):
+        return kernels.qk_backward(grad_query, grad_key, *rest)
 
 
 @torch.library.custom_op("sightline::modulate", mutates_args=())
