@@ -18,6 +18,7 @@ VERBS = {
     "trajectory": "make, show, convert and compare camera paths",
     "data": "look at sources of video with cameras, measure them, and cache their latents",
     "train": "train a model by a recipe, resume it, export it",
+    "bench": "time the steps of every method and of the stock model",
     "lab": "make and measure the tiny model that ships with the package",
 }
 

@@ -141,9 +141,9 @@ def _save_qk(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 
 def _qk_gradients(ctx: Any, grad_query: Tensor, grad_key: Tensor) -> tuple[Any, ...]:
-    *tensors, camera = ctx.saved_tensors[:7]
-    scope = ctx.saved_tensors[7:]
-    found = qk_backward(grad_query, grad_key, *tensors, camera, scope, *ctx.settings)
+    saved = ctx.saved_tensors  # asked for once: checkpointing recomputes them, and hands them out a single time
+    tensors, scope = saved[:7], saved[7:]
+    found = qk_backward(grad_query, grad_key, *tensors, scope, *ctx.settings)
     weights = [grad.to(weight.dtype) for grad, weight in zip(found[2:], (*tensors[2:4], *scope), strict=True)]
     return *found[:2], *weights[:2], None, None, None, weights[2:], None, None, None
 
@@ -154,8 +154,8 @@ def _save_modulate(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 
 def _modulate_gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-    _, shift, scale, _ = ctx.saved_tensors
-    grad_x, grad_shift, grad_scale = modulate_backward(grad, *ctx.saved_tensors, ctx.eps)
+    x, shift, scale, index = ctx.saved_tensors
+    grad_x, grad_shift, grad_scale = modulate_backward(grad, x, shift, scale, index, ctx.eps)
     return grad_x, grad_shift.to(shift.dtype), grad_scale.to(scale.dtype), None, None
 
 
@@ -164,8 +164,9 @@ def _save_add_gated(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
 
 
 def _add_gated_gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-    grad_y, grad_gate = add_gated_backward(grad, *ctx.saved_tensors)
-    return grad, grad_y, grad_gate.to(ctx.saved_tensors[1].dtype), None
+    y, gate, index = ctx.saved_tensors
+    grad_y, grad_gate = add_gated_backward(grad, y, gate, index)
+    return grad, grad_y, grad_gate.to(gate.dtype), None
 
 
 qk.register_autograd(_qk_gradients, setup_context=_save_qk)
