@@ -13,9 +13,9 @@ from hypothesis import settings
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # read when Triton is imported: kernels then run on a CPU
 
-from sightline.cameras import lens, se3  # noqa: E402
-from sightline.cameras.tokens import CameraTokens  # noqa: E402
-from sightline.cameras.trajectory import Trajectory  # noqa: E402
+from sightline.cameras import lens, se3
+from sightline.cameras.tokens import CameraTokens
+from sightline.cameras.trajectory import Trajectory
 
 settings.register_profile("sightline", deadline=None, max_examples=50, derandomize=True)
 settings.load_profile("sightline")

@@ -52,7 +52,12 @@ def qk_arguments(
 
 
 def modulation_arguments(
-    batch: int = 2, tokens: int = 37, dim: int = 40, entries: int = 2, dtype: torch.dtype = torch.float32, device: Any = "cpu"
+    batch: int = 2,
+    tokens: int = 18,
+    dim: int = 40,
+    entries: int = 2,
+    dtype: torch.dtype = torch.float32,
+    device: Any = "cpu",
 ) -> tuple[Tensor, ...]:
     """x, y [B, N, dim]; shift, scale, gate [K, dim] as parts of one table; index [B, N]."""
     generator = torch.Generator().manual_seed(1)

@@ -124,3 +124,18 @@ def test_it_compiles_whole_with_its_gradient():
         torch.autograd.grad(compiled(*inputs), inputs), torch.autograd.grad(loss(*inputs), inputs), strict=True
     ):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="real widths need a GPU")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("heads, tokens", [(24, 8190), (40, 4097)])
+def test_real_widths_on_a_gpu(heads, tokens, dtype, device):
+    arguments = qk_arguments(2, tokens, heads, 128, cameras=1, hidden=16, dtype=dtype, device=device)
+    inputs = [x.requires_grad_() for x in leaves(arguments)]
+    results = []
+    for function in (ops.qk, plain.qk):
+        outputs = function(*arguments)
+        grads = [torch.sin(7 * x.detach()) for x in arguments[:2]]
+        results.append([*outputs, *torch.autograd.grad(outputs, inputs, grads)])
+    for number, (one, other) in enumerate(zip(*results, strict=True)):
+        assert apart(one, other) < TOLERANCE[dtype], number

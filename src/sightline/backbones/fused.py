@@ -84,11 +84,11 @@ class Modulation(NamedTuple):
     """The projected timesteps of a call: one row for each distinct one, and each token's row. Travels as `temb`."""
 
     table: Tensor  # [K, 6 dim], then [K, 6, dim]
-    index: Tensor  # [B, N] int32
+    rows: Tensor  # [B, N] int32
 
     def unflatten(self, _: int, sizes: tuple[int, int]) -> Modulation:
         """What the stock model does to it between the embedding and the blocks."""
-        return Modulation(self.table.unflatten(-1, sizes), self.index)
+        return Modulation(self.table.unflatten(-1, sizes), self.rows)
 
 
 class WanTimeTextImageEmbedding(wan.WanTimeTextImageEmbedding):

@@ -13,7 +13,8 @@ from sightline.bench.models import Setting
 
 
 def floor_step(base: Any, setting: Setting, training: bool, dtype: torch.dtype) -> Callable[[], None]:
-    """One step of the products alone. Each has a random input of its own: chained, values would vanish, and a GPU is faster on zeros.
+    """One step of the products alone, each on a random input of its own: chained, values would vanish, and a GPU is
+    faster on zeros.
 
     Training counts the forward pass twice, as gradient checkpointing does, and the backward pass once.
     """

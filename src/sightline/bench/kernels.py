@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -27,11 +28,11 @@ def time_kernels(setting: Setting, device: torch.device, steps: int) -> dict[str
         for one in inputs:
             one.requires_grad_(False)
         with torch.no_grad():
-            found[name] = {"forward_ms": _milliseconds(lambda f=function: f(), steps, device)}
+            found[name] = {"forward_ms": _milliseconds(function, steps, device)}
         for one in inputs:
             one.requires_grad_(True)
         try:
-            found[name]["with_backward_ms"] = _milliseconds(lambda f=function, i=inputs: _and_back(f, i), steps, device)
+            found[name]["with_backward_ms"] = _milliseconds(partial(_and_back, function, inputs), steps, device)
         except torch.cuda.OutOfMemoryError:
             found[name]["with_backward_ms"] = None
     return found
@@ -54,15 +55,17 @@ def _cases(setting: Setting, device: torch.device) -> dict[str, tuple[Callable[[
     layer = Scope(alpha=0.5).layer(dim, heads).to(device)
     weights = [getattr(layer, name) for name in ScopeWeights._fields]
     table = normal(2, 3, dim)
-    shift, scale, gate = table.unbind(1)
+    shift, scale, gate = (table[:, part] for part in range(3))
     index = (torch.arange(tokens, device=device)[None] >= tokens // setting.grid[0]).int()
     with_camera: tuple[Any, ...] = (query, key, *norms, *rotary, camera, weights, 1e-6, 1e-6, True)
     without: tuple[Any, ...] = (query, key, *norms, *rotary, None, [], 1e-6, 1e-6, True)
-    settings = {"backend": "aot_eager"} if setting.tiny else {}
+    settings: dict[str, Any] = {"backend": "aot_eager"} if setting.tiny else {}
     compiled = {name: torch.compile(getattr(plain, name), **settings) for name in ("qk", "modulate", "add_gated")}
 
     def stages() -> tuple[Tensor, Tensor]:
-        normed = [F.rms_norm(one, (dim,), weight.to(dtype), 1e-6) for one, weight in zip((query, key), norms, strict=True)]
+        normed = [
+            F.rms_norm(one, (dim,), weight.to(dtype), 1e-6) for one, weight in zip((query, key), norms, strict=True)
+        ]
         turned = [apply_rope(one.unflatten(-1, (heads, -1)), *rotary) for one in normed]
         return layer("inject", *turned, turned[0], camera)[:2]
 
@@ -73,10 +76,10 @@ def _cases(setting: Setting, device: torch.device) -> dict[str, tuple[Callable[[
         "qk with camera, fused": (lambda: ops.qk(*with_camera), [*pair, *weights]),
         "qk without camera, compiled twin": (lambda: compiled["qk"](*without), pair),
         "qk without camera, fused": (lambda: ops.qk(*without), pair),
-        "modulate, compiled twin": (lambda: compiled["modulate"](x, shift, scale, index, 1e-6), [x]),
-        "modulate, fused": (lambda: ops.modulate(x, shift, scale, index, 1e-6), [x]),
-        "add_gated, compiled twin": (lambda: compiled["add_gated"](x, y, gate, index), [x, y]),
-        "add_gated, fused": (lambda: ops.add_gated(x, y, gate, index), [x, y]),
+        "modulate, compiled twin": (lambda: compiled["modulate"](x, shift, scale, index, 1e-6), [x, shift, scale]),
+        "modulate, fused": (lambda: ops.modulate(x, shift, scale, index, 1e-6), [x, shift, scale]),
+        "add_gated, compiled twin": (lambda: compiled["add_gated"](x, y, gate, index), [x, y, gate]),
+        "add_gated, fused": (lambda: ops.add_gated(x, y, gate, index), [x, y, gate]),
     }
 
 

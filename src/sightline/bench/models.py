@@ -17,6 +17,7 @@ from sightline.encodings import CameraCtrl, Encoding, Prope, ReCamMaster, Scope,
 
 Size = Literal["5b", "14b"]
 Mode = Literal["eager", "compiled", "fused", "fused compiled"]
+MODES: tuple[Mode, ...] = ("eager", "compiled", "fused", "fused compiled")
 METHODS = ("stock", "scope", "ucpe", "prope", "recammaster", "cameractrl")
 
 _CONFIGS: dict[str, dict[str, Any]] = {

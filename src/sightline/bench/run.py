@@ -15,7 +15,7 @@ import torch
 from sightline import __version__
 from sightline.bench.floor import floor_step
 from sightline.bench.kernels import time_kernels
-from sightline.bench.models import METHODS, Mode, Setting, call_arguments, random_base, variant
+from sightline.bench.models import METHODS, MODES, Mode, Setting, call_arguments, random_base, variant
 from sightline.errors import SightlineError
 from sightline.files import write_whole
 from sightline.kernels import HAS_TRITON
@@ -27,17 +27,10 @@ GIB = 2**30
 FLOOR = "floor"
 REFERENCE = "stock compiled"  # what users of the camera-free model run at best
 
-# Rivals are compiled alone: that is the better of what each offers. All of them gain the fused norms where it says so.
-_MODES: dict[str, tuple[Mode, ...]] = {
-    "stock": ("eager", "compiled", "fused compiled"),
-    "scope": ("eager", "compiled", "fused", "fused compiled"),
-}
-_RIVAL_MODES: tuple[Mode, ...] = ("compiled", "fused compiled")
 
-
-def all_rows(methods: Sequence[str] = METHODS) -> list[tuple[str, Mode]]:
-    """(method, mode) of every row, in the order of the table."""
-    return [(method, mode) for method in methods for mode in _MODES.get(method, _RIVAL_MODES)]
+def all_rows(methods: Sequence[str] = METHODS, modes: Sequence[Mode] = MODES) -> list[tuple[str, Mode]]:
+    """(method, mode) of every row, in the order of the table. Every method gets the same modes."""
+    return [(method, mode) for method in methods for mode in modes]
 
 
 def bench(
@@ -76,11 +69,14 @@ def _bench_steps(
 ) -> dict[str, Any]:
     dtype = torch.bfloat16 if not setting.tiny else torch.float32
     # Training holds float32 weights and computes in bf16 by autocast, as the trainer does.
-    base = random_base(setting, device, torch.float32 if training else dtype)
+    base = random_base(setting, device, dtype)
     backend = "aot_eager" if setting.tiny else None
-    with torch.autocast(device.type, torch.bfloat16, enabled=training):
-        table = {FLOOR: _measure(floor_step(base, setting, training, dtype), steps, device)}
+    if training:
+        choose_trainable(base, Model(train="paper"))
+    table = {FLOOR: _measure(floor_step(base, setting, training, dtype), steps, device)}
     say(_line(FLOOR, table[FLOOR]))
+    if training:
+        base = base.float()
     for method, mode in rows:
         torch._dynamo.reset()
         name = f"{method} {mode}"
@@ -91,7 +87,7 @@ def _bench_steps(
         except torch.cuda.OutOfMemoryError:
             table[name] = {"failed": "out of memory"}
             say(f"{name}: out of memory")
-        model = None
+        model = None  # before the next is made
         gc.collect()
         if device.type == "cuda":
             torch.cuda.empty_cache()
@@ -99,9 +95,7 @@ def _bench_steps(
     return table
 
 
-def _step(
-    model: Any, setting: Setting, training: bool, device: torch.device, dtype: torch.dtype
-) -> Callable[[], None]:
+def _step(model: Any, setting: Setting, training: bool, device: torch.device, dtype: torch.dtype) -> Callable[[], None]:
     arguments = call_arguments(model, setting, device, torch.float32 if training else dtype)
     if not training:
 
@@ -144,7 +138,11 @@ def _measure(step: Callable[[], None], steps: int, device: torch.device) -> dict
 
 
 def _add_ratios(table: dict[str, Any]) -> None:
-    for reference, name in ((FLOOR, "over_floor"), (REFERENCE, "over_stock_compiled"), ("stock eager", "over_stock_eager")):
+    for reference, name in (
+        (FLOOR, "over_floor"),
+        (REFERENCE, "over_stock_compiled"),
+        ("stock eager", "over_stock_eager"),
+    ):
         if "seconds" in table.get(reference, {}):
             for row in table.values():
                 if "seconds" in row:

@@ -27,7 +27,11 @@ class Bench:
     methods: tuple[Literal["stock", "scope", "ucpe", "prope", "recammaster", "cameractrl"], ...] = (
         "stock", "scope", "ucpe", "prope", "recammaster", "cameractrl",
     )  # fmt: skip
-    """Which methods, each in all its modes: eager, compiled, fused."""
+    """Which methods."""
+    modes: tuple[Literal["eager", "compiled", "fused", "fused compiled"], ...] = (
+        "eager", "compiled", "fused", "fused compiled",
+    )  # fmt: skip
+    """Each method in each of these: as it comes, blocks compiled, fused kernels (`sl.accelerate`), and both."""
     layers: int | None = None
     """Fewer layers than the model has, to save time and memory; ratios hardly depend on it."""
     steps: int = 10
@@ -54,7 +58,7 @@ class Bench:
         found = []
         for model in self.model:
             setting = Setting(model, layers, frames, width, height, self.tiny)
-            found.append(bench(setting, self.what, all_rows(self.methods), steps, print_line))
+            found.append(bench(setting, self.what, all_rows(self.methods, self.modes), steps, print_line))
             for what in self.what:
                 _print(found[-1], what)
             write(found, self.output, command)  # after every model: a later failure loses nothing

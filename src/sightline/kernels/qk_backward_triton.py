@@ -29,7 +29,9 @@ from sightline.kernels.qk_triton import (
 
 TOKENS, BLOCK, WARPS = 16, 128, 4
 RUNS = 32  # of tokens, each with its own partial sums
-STATISTICS: tl.constexpr = tl.constexpr(8)  # per token: 1 / RMS and the mean a norm subtracts, of q, k, E_q f_q, E_k f_k
+STATISTICS: tl.constexpr = tl.constexpr(
+    8
+)  # per token: 1 / RMS and the mean a norm subtracts, of q, k, E_q f_q, E_k f_k
 VECTORS: tl.constexpr = tl.constexpr(5)  # weights with one number a channel: the four norms and the gate's last bias
 
 
@@ -167,7 +169,10 @@ def _along_columns(
         tl.store(new_query + at, (scale * (back * weight_q - x * mean)).to(new_query.dtype.element_ty), mask=here)
 
         at_k = clip * key_batch + position * key_row
-        scale, mean = tl.load(about + 2, mask=known, other=0.0)[:, None], tl.load(about + 3, mask=known, other=0.0)[:, None]
+        scale, mean = (
+            tl.load(about + 2, mask=known, other=0.0)[:, None],
+            tl.load(about + 3, mask=known, other=0.0)[:, None],
+        )
         x = tl.load(key + at_k[:, None] + channel[None, :], mask=here, other=0.0).to(tl.float32) * scale
         back = _turned(grad_k, turn_cos, -turn_sin, tokens, block)
         grad_norm_k += tl.sum(back * x, axis=0)
@@ -182,14 +187,20 @@ def _along_columns(
             activated = before * _normal_cdf(before)
             gate = tl.sigmoid(tl.dot(activated, last, input_precision=precision) + bias)
 
-            scale, mean = tl.load(about + 4, mask=known, other=0.0)[:, None], tl.load(about + 5, mask=known, other=0.0)[:, None]
+            scale, mean = (
+                tl.load(about + 4, mask=known, other=0.0)[:, None],
+                tl.load(about + 5, mask=known, other=0.0)[:, None],
+            )
             unit = tl.dot(feature_q * scale, e_q, input_precision=precision)
             grad_gate = strength_q * grad_q * unit * ray_weight_q
             grad_ray_norm_q += tl.sum(strength_q * grad_q * unit * gate, axis=0)
             grad_ray = scale * (strength_q * grad_q * gate * ray_weight_q - unit * mean)
             grad_e_q += tl.dot(tl.trans(feature_q), grad_ray, input_precision=precision)
 
-            scale, mean = tl.load(about + 6, mask=known, other=0.0)[:, None], tl.load(about + 7, mask=known, other=0.0)[:, None]
+            scale, mean = (
+                tl.load(about + 6, mask=known, other=0.0)[:, None],
+                tl.load(about + 7, mask=known, other=0.0)[:, None],
+            )
             unit = tl.dot(feature_k * scale, e_k, input_precision=precision)
             grad_gate += strength_k * grad_k * unit * ray_weight_k
             grad_ray_norm_k += tl.sum(strength_k * grad_k * unit * gate, axis=0)

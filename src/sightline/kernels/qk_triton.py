@@ -51,7 +51,9 @@ def _ray_scale(feature, gram, present, dim):  # -> [T], 1 / RMS(E f), 0 where th
 
 
 @triton.jit
-def _gate_hidden(heard, gate_in, gate_in_bias, hidden: tl.constexpr, padded: tl.constexpr):  # -> before the GELU [T, padded]
+def _gate_hidden(
+    heard, gate_in, gate_in_bias, hidden: tl.constexpr, padded: tl.constexpr
+):  # -> before the GELU [T, padded]
     unit = tl.arange(0, padded)
     weight = tl.load(gate_in + unit, mask=unit < hidden, other=0.0)
     bias = tl.load(gate_in_bias + unit, mask=unit < hidden, other=0.0)
@@ -64,7 +66,9 @@ def _normal_cdf(x):
 
 
 @triton.jit
-def _small_weight(weight, channel, inside, width: tl.constexpr, padded: tl.constexpr):  # [dim, width] -> [padded, BLOCK]
+def _small_weight(
+    weight, channel, inside, width: tl.constexpr, padded: tl.constexpr
+):  # [dim, width] -> [padded, BLOCK]
     row = tl.arange(0, padded)[:, None]
     return tl.load(weight + channel[None, :] * width + row, mask=inside[None, :] & (row < width), other=0.0)
 
@@ -131,7 +135,9 @@ def _forward(
         x = tl.load(key + at_k[:, None] + channel[None, :], mask=here, other=0.0).to(tl.float32)
         new_k = _turned(x * scale_k[:, None] * weight[None, :], turn_cos, turn_sin, tokens, block)
         if with_camera:
-            logits = tl.dot(activated, _small_weight(gate_out, channel, inside, hidden, padded), input_precision=precision)
+            logits = tl.dot(
+                activated, _small_weight(gate_out, channel, inside, hidden, padded), input_precision=precision
+            )
             gate = tl.sigmoid(logits + tl.load(gate_out_bias + channel, mask=inside, other=0.0)[None, :])
             project = _small_weight(project_q, channel, inside, 7, FEATURE_ROWS)
             weight = tl.load(ray_norm_q + channel, mask=inside, other=0.0)
