@@ -24,11 +24,14 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("quick")
 def test_a_rehearsal_measures_every_row(tmp_path, capsys):
     arguments = ["bench", "--tiny", "--layers", "1", "--steps", "1", "-o", str(tmp_path)]
-    assert main([*arguments, "--modes", "eager", "fused", "--what", "inference", "training"]) == 0
+    assert (
+        main([*arguments, "--modes", "eager", "fused", "--rival-modes", "fused", "--what", "inference", "training"])
+        == 0
+    )
     found = json.loads((tmp_path / "bench.json").read_text())["results"][0]
     for what in ("inference", "training"):
         rows = found[what]
-        assert set(rows) == {"floor", *(f"{method} {mode}" for method in METHODS for mode in ("eager", "fused"))}
+        assert set(rows) == {"floor", "stock eager", "scope eager", *(f"{method} fused" for method in METHODS)}
         for row in rows.values():
             assert row["over_floor"] == pytest.approx(row["seconds"] / rows["floor"]["seconds"])
     models = ["--model", "5b", "14b", "--methods", "stock", "--modes", "eager", "--what", "inference", "kernels"]
@@ -52,7 +55,7 @@ def test_compiled_rows_are_the_same_model(monkeypatch):
         with torch.no_grad():
             outputs.append(model(**call_arguments(model, setting, torch.device("cpu"), torch.float32))[0])
     torch.testing.assert_close(*outputs)
-    assert len(all_rows()) == len(METHODS) * len(MODES)
+    assert len(all_rows()) == 2 * len(MODES) + len(METHODS) - 2
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

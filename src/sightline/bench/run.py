@@ -6,7 +6,7 @@ import gc
 import json
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,9 +28,11 @@ FLOOR = "floor"
 REFERENCE = "stock compiled"  # what users of the camera-free model run at best
 
 
-def all_rows(methods: Sequence[str] = METHODS, modes: Sequence[Mode] = MODES) -> list[tuple[str, Mode]]:
-    """(method, mode) of every row, in the order of the table. Every method gets the same modes."""
-    return [(method, mode) for method in methods for mode in modes]
+def all_rows(
+    methods: Sequence[str] = METHODS, modes: Sequence[Mode] = MODES, rival_modes: Sequence[Mode] = ("compiled",)
+) -> list[tuple[str, Mode]]:
+    """(method, mode) of every row, in the order of the table. rival_modes: of all but the stock model and SCoPE."""
+    return [(one, mode) for one in methods for mode in (modes if one in ("stock", "scope") else rival_modes)]
 
 
 def bench(
@@ -39,8 +41,9 @@ def bench(
     rows: Sequence[tuple[str, Mode]],
     steps: int,
     say: Callable[[str], None] = print,
+    save: Callable[[dict[str, Any]], None] = lambda found: None,
 ) -> dict[str, Any]:
-    """Everything that was measured on one model, as json takes it."""
+    """Everything that was measured on one model, as json takes it. save: called with what there is after every row."""
     if not torch.cuda.is_available() and not setting.tiny:
         raise SightlineError("bench needs a CUDA GPU and there is none: expected one, or --tiny to rehearse on a CPU.")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -54,45 +57,40 @@ def bench(
         say(f"{setting.model}, {one}")
         if one == "kernels":
             found[one] = time_kernels(setting, device, steps)
-        else:
-            found[one] = _bench_steps(setting, one == "training", rows, steps, device, say)
+            save(found)
+            continue
+        found[one] = {}
+        for name, row in _rows(setting, one == "training", rows, steps, device):
+            found[one][name] = row
+            say(_line(name, row))
+            _add_ratios(found[one])
+            save(found)
     return found
 
 
-def _bench_steps(
-    setting: Setting,
-    training: bool,
-    rows: Sequence[tuple[str, Mode]],
-    steps: int,
-    device: torch.device,
-    say: Callable[[str], None],
-) -> dict[str, Any]:
-    dtype = torch.bfloat16 if not setting.tiny else torch.float32
-    # Training holds float32 weights and computes in bf16 by autocast, as the trainer does.
+def _rows(
+    setting: Setting, training: bool, rows: Sequence[tuple[str, Mode]], steps: int, device: torch.device
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The floor, then row after row, all on the tensors of one base model."""
+    dtype = torch.float32 if setting.tiny else torch.bfloat16
     base = random_base(setting, device, dtype)
-    backend = "aot_eager" if setting.tiny else None
     if training:
         choose_trainable(base, Model(train="paper"))
-    table = {FLOOR: _measure(floor_step(base, setting, training, dtype), steps, device)}
-    say(_line(FLOOR, table[FLOOR]))
-    if training:
+    yield FLOOR, _measure(floor_step(base, setting, training, dtype), steps, device)
+    if training:  # float32 weights, and autocast to bf16, as the trainer has it
         base = base.float()
     for method, mode in rows:
         torch._dynamo.reset()
-        name = f"{method} {mode}"
         try:
-            model = variant(base, method, mode, setting, backend)
-            table[name] = _measure(_step(model, setting, training, device, dtype), steps, device)
-            say(_line(name, table[name]))
+            model = variant(base, method, mode, setting, "aot_eager" if setting.tiny else None)
+            row = _measure(_step(model, setting, training, device, dtype), steps, device)
         except torch.cuda.OutOfMemoryError:
-            table[name] = {"failed": "out of memory"}
-            say(f"{name}: out of memory")
+            row = {"failed": "out of memory"}
         model = None  # before the next is made
         gc.collect()
         if device.type == "cuda":
             torch.cuda.empty_cache()
-    _add_ratios(table)
-    return table
+        yield f"{method} {mode}", row
 
 
 def _step(model: Any, setting: Setting, training: bool, device: torch.device, dtype: torch.dtype) -> Callable[[], None]:
@@ -150,6 +148,8 @@ def _add_ratios(table: dict[str, Any]) -> None:
 
 
 def _line(name: str, row: dict[str, Any]) -> str:
+    if "failed" in row:
+        return f"{name}: {row['failed']}"
     peak = "" if row["peak_gib"] is None else f", {row['peak_gib']:.2f} GiB"
     return f"{name}: {1000 * row['seconds']:.2f} ms{peak}"
 
@@ -162,10 +162,6 @@ def _triton_version() -> str | None:
     return triton.__version__
 
 
-def write(found: Sequence[dict[str, Any]], folder: Path, command: str) -> list[Path]:
-    """bench.json with everything, and a picture of the step times."""
-    from sightline.bench.drawing import draw
-
+def write(found: Sequence[dict[str, Any]], folder: Path, command: str) -> None:
+    """bench.json with everything that there is so far."""
     write_whole(folder / "bench.json", json.dumps({"command": command, "results": list(found)}, indent=1) + "\n")
-    draw(found, folder / "bench.png")
-    return [folder / "bench.json", folder / "bench.png"]

@@ -31,7 +31,9 @@ class Bench:
     modes: tuple[Literal["eager", "compiled", "fused", "fused compiled"], ...] = (
         "eager", "compiled", "fused", "fused compiled",
     )  # fmt: skip
-    """Each method in each of these: as it comes, blocks compiled, fused kernels (`sl.accelerate`), and both."""
+    """The stock model and SCoPE in each of these: as it comes, blocks compiled, fused kernels (`sl.accelerate`), and both."""
+    rival_modes: tuple[Literal["eager", "compiled", "fused", "fused compiled"], ...] = ("compiled",)
+    """The other methods in each of these."""
     layers: int | None = None
     """Fewer layers than the model has, to save time and memory; ratios hardly depend on it."""
     steps: int = 10
@@ -45,6 +47,7 @@ class Bench:
     """Folder for bench.json and bench.png."""
 
     def run(self, command: str) -> None:
+        from sightline.bench.drawing import draw
         from sightline.bench.models import Setting
         from sightline.bench.run import all_rows, bench, write
         from sightline.checks import parsed_size, whole_number
@@ -55,13 +58,19 @@ class Bench:
         width, height = parsed_size(self.size)
         if self.tiny:
             frames, width, height = 9, 64, 64
-        found = []
+        rows = all_rows(self.methods, self.modes, self.rival_modes)
+        found: list[dict[str, Any]] = []
         for model in self.model:
             setting = Setting(model, layers, frames, width, height, self.tiny)
-            found.append(bench(setting, self.what, all_rows(self.methods, self.modes), steps, print_line))
+            # Saved after every row: what stops a run early loses nothing.
+            found.append(
+                bench(
+                    setting, self.what, rows, steps, print_line, lambda new: write([*found, new], self.output, command)
+                )
+            )
             for what in self.what:
                 _print(found[-1], what)
-            write(found, self.output, command)  # after every model: a later failure loses nothing
+        draw(found, self.output / "bench.png")
         print_line(f"wrote {self.output / 'bench.json'} and {self.output / 'bench.png'}")
 
 
