@@ -38,35 +38,43 @@ def time_kernels(setting: Setting, device: torch.device, steps: int) -> dict[str
     return found
 
 
-def _cases(setting: Setting, device: torch.device) -> dict[str, tuple[Callable[[], Any], list[Tensor]]]:
+def random_qk(setting: Setting, device: torch.device, with_camera: bool = True) -> tuple[Any, ...]:
+    """The arguments of `qk` in one layer of this model."""
     config, dtype = setting.config, torch.float32 if setting.tiny else torch.bfloat16
     heads, head_dim = config["num_attention_heads"], config.get("attention_head_dim", 128)
     dim, tokens = heads * head_dim, setting.tokens
+    query, key = (torch.randn(1, tokens, dim, device=device, dtype=dtype) for _ in range(2))
+    norms = [1 + 0.1 * torch.randn(dim, device=device) for _ in range(2)]
+    angle = torch.randn(1, tokens, 1, head_dim // 2, device=device).repeat_interleave(2, -1)
+    camera, weights = None, []
+    if with_camera:
+        path = moves.orbit(30, frames=setting.frames, width=setting.width, height=setting.height)
+        camera = CameraTokens.from_trajectory(path, setting.grid).packed.to(device)
+        layer = Scope(alpha=0.5).layer(dim, heads).to(device)
+        weights = [getattr(layer, name) for name in ScopeWeights._fields]
+    return query, key, *norms, angle.cos(), angle.sin(), camera, weights, 1e-6, 1e-6, True
 
-    def normal(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
-        return torch.randn(*shape, device=device, dtype=dtype)
 
-    query, key, x, y = (normal(1, tokens, dim, dtype=dtype) for _ in range(4))
-    norms = [1 + 0.1 * normal(dim) for _ in range(2)]
-    angle = normal(1, tokens, 1, head_dim // 2).repeat_interleave(2, -1)
-    rotary = (angle.cos(), angle.sin())
-    path = moves.orbit(30, frames=setting.frames, width=setting.width, height=setting.height)
-    camera = CameraTokens.from_trajectory(path, setting.grid).packed.to(device)
+def _cases(setting: Setting, device: torch.device) -> dict[str, tuple[Callable[[], Any], list[Tensor]]]:
+    with_camera = random_qk(setting, device)
+    query, key, *norms, cos, sin, camera, weights = with_camera[:8]
+    without: tuple[Any, ...] = (*with_camera[:6], None, [], *with_camera[8:])
+    (_, tokens, dim), heads = query.shape, setting.config["num_attention_heads"]
     layer = Scope(alpha=0.5).layer(dim, heads).to(device)
-    weights = [getattr(layer, name) for name in ScopeWeights._fields]
-    table = normal(2, 3, dim)
+    for name, weight in zip(ScopeWeights._fields, weights, strict=True):
+        setattr(layer, name, weight)
+    x, y = torch.randn(2, 1, tokens, dim, device=device, dtype=query.dtype)
+    table = torch.randn(2, 3, dim, device=device)
     shift, scale, gate = (table[:, part] for part in range(3))
     index = (torch.arange(tokens, device=device)[None] >= tokens // setting.grid[0]).int()
-    with_camera: tuple[Any, ...] = (query, key, *norms, *rotary, camera, weights, 1e-6, 1e-6, True)
-    without: tuple[Any, ...] = (query, key, *norms, *rotary, None, [], 1e-6, 1e-6, True)
     settings: dict[str, Any] = {"backend": "aot_eager"} if setting.tiny else {}
     compiled = {name: torch.compile(getattr(plain, name), **settings) for name in ("qk", "modulate", "add_gated")}
 
     def stages() -> tuple[Tensor, Tensor]:
         normed = [
-            F.rms_norm(one, (dim,), weight.to(dtype), 1e-6) for one, weight in zip((query, key), norms, strict=True)
+            F.rms_norm(one, (dim,), weight.to(one.dtype), 1e-6) for one, weight in zip((query, key), norms, strict=True)
         ]
-        turned = [apply_rope(one.unflatten(-1, (heads, -1)), *rotary) for one in normed]
+        turned = [apply_rope(one.unflatten(-1, (heads, -1)), cos, sin) for one in normed]
         return layer("inject", *turned, turned[0], camera)[:2]
 
     pair = [query, key, *norms]

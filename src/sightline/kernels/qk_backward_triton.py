@@ -25,9 +25,11 @@ from sightline.kernels.qk_triton import (
     _ray_scale,
     _small_weight,
     _turned,
+    tile,
 )
 
-TOKENS, BLOCK, WARPS = 16, 128, 4
+ROWS = {"tokens": 16, "block": 64, "num_warps": 4, "num_stages": 2}  # see qk_triton.FORWARD
+COLUMNS = {"tokens": 16, "block": 64, "num_warps": 4, "num_stages": 2}
 RUNS = 32  # of tokens, each with its own partial sums
 STATISTICS: tl.constexpr = tl.constexpr(
     8
@@ -231,23 +233,24 @@ def qk_backward(grad_query: Tensor, grad_key: Tensor, *arguments: Any) -> list[T
     call = Call(*arguments)
     grads = [grad_query.contiguous(), grad_key.contiguous()]
     inputs = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (call.query, call.key)]
-    tiles = triton.cdiv(call.rows, TOKENS)
-    run = triton.cdiv(tiles, min(RUNS, tiles)) * TOKENS  # tokens of one run, whole tiles
-    parts, dim, hidden = triton.cdiv(call.rows, run), call.dim, call.hidden
-    block = min(BLOCK, max(16, triton.next_power_of_2(dim)))
+    dim, hidden = call.dim, call.hidden
+    tiles, columns = triton.cdiv(call.rows, ROWS["tokens"]), tile(COLUMNS, dim)
+    whole = triton.cdiv(call.rows, columns["tokens"])
+    run = triton.cdiv(whole, min(RUNS, whole)) * columns["tokens"]  # tokens of one run, whole tiles
+    parts = triton.cdiv(call.rows, run)
 
     def room(*shape: int) -> Tensor:
         return torch.empty(shape, dtype=torch.float32, device=grad_query.device)
 
     statistics, gate_in, alpha = room(call.rows, STATISTICS.value), room(tiles, 2, hidden), room(tiles, 2)
     vectors, project, gate_out = room(parts, VECTORS.value, dim), room(parts, 2, dim, 7), room(parts, dim, hidden)
-    tile: dict[str, Any] = {**call.settings, "tokens": TOKENS, "block": block, "num_warps": WARPS}
     _along_rows[(tiles,)](
-        *grads, call.query, call.key, statistics, gate_in, alpha, *call.tensors, *call.numbers, **tile
+        *grads, call.query, call.key, statistics, gate_in, alpha, *call.tensors, *call.numbers,
+        **call.settings, **tile(ROWS, dim),
     )  # fmt: skip
-    _along_columns[(triton.cdiv(dim, block), parts)](
+    _along_columns[(triton.cdiv(dim, columns["block"]), parts)](
         *grads, call.query, call.key, *inputs, statistics, vectors, project, gate_out, run,
-        *call.tensors, *call.numbers, **tile,
+        *call.tensors, *call.numbers, **call.settings, **columns,
     )  # fmt: skip
     norms = vectors[:, :2].sum(0)
     if not call.weights:

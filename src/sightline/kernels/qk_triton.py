@@ -21,7 +21,9 @@ from torch import Tensor
 from sightline.cameras.tokens import LOG_SCALE_OFFSET
 from sightline.kernels.plain import RAY_EPS, ScopeWeights
 
-TOKENS, BLOCK, WARPS = 16, 256, 8  # forward: a tile's tokens (16 at least, for the matrix products) and channels
+# Tokens of a tile (16 at least, for the matrix products), channels of a block, and how Triton compiles it. Chosen by registers
+# and shared memory on sm_90; benchmarks/tune_kernels.py times others.
+FORWARD = {"tokens": 16, "block": 128, "num_warps": 8, "num_stages": 2}
 DELTA: tl.constexpr = tl.constexpr(LOG_SCALE_OFFSET.start)
 FEATURE_ROWS: tl.constexpr = tl.constexpr(16)  # 7 features, padded to what a matrix product takes
 EPS: tl.constexpr = tl.constexpr(RAY_EPS)
@@ -198,13 +200,16 @@ class Call:
         }
 
 
+def tile(settings: dict[str, int], dim: int) -> dict[str, int]:
+    """The settings of a launch, with a block no wider than the model needs."""
+    return settings | {"block": min(settings["block"], max(16, triton.next_power_of_2(dim)))}
+
+
 def qk(*arguments: Any) -> tuple[Tensor, Tensor]:
     """As `plain.qk`."""
     call = Call(*arguments)
     outputs = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (call.query, call.key)]
-    block = min(BLOCK, max(16, triton.next_power_of_2(call.dim)))
-    _forward[(triton.cdiv(call.rows, TOKENS),)](
-        call.query, call.key, *outputs, *call.tensors, *call.numbers, **call.settings,
-        tokens=TOKENS, block=block, num_warps=WARPS,
+    _forward[(triton.cdiv(call.rows, FORWARD["tokens"]),)](
+        call.query, call.key, *outputs, *call.tensors, *call.numbers, **call.settings, **tile(FORWARD, call.dim)
     )  # fmt: skip
     return outputs[0], outputs[1]
