@@ -57,9 +57,10 @@ def apart(one: torch.Tensor, other: torch.Tensor) -> float:
 def test_it_is_the_same_model_up_to_rounding_and_off_is_the_same_bits(kind, per_token, encoding, dtype, tokens):
     model, fast = pair(kind, encoding, dtype)
     camera = None if encoding is None else tokens
-    eager, quick = (run(one, camera, batch=2, per_token_time=per_token) for one in (model, fast))
+    batch = 2 if dtype == torch.float32 else 1
+    eager, quick = (run(one, camera, batch=batch, per_token_time=per_token) for one in (model, fast))
     assert quick.dtype == eager.dtype and 0 < apart(quick, eager) < ROUNDING[dtype]
-    slow = run(sl.accelerate(fast, enabled=False), camera, batch=2, per_token_time=per_token)
+    slow = run(sl.accelerate(fast, enabled=False), camera, batch=batch, per_token_time=per_token)
     assert torch.equal(slow, eager)
     assert type(fast.blocks[0]) is wan.WanTransformerBlock
     assert type(fast.blocks[0].attn1.processor) is (
@@ -75,9 +76,9 @@ def test_untrained_fused_scope_is_the_stock_model_up_to_rounding(dtype, size, to
     assert difference < size
 
 
-@pytest.mark.parametrize("name", sorted(ENCODINGS))
+@pytest.mark.parametrize("name", ["cameractrl", "recammaster", "ucpe", "prope", "rerope"])  # one for each set of stages
 def test_every_encoding_runs_and_is_the_same_model(name, tokens):
-    model: Any = tiny_transformer("pixels" if name in ("prope", "gta", "ucpe", "rerope", "freqsplit") else "ti2v-5b")
+    model: Any = tiny_transformer("pixels" if name in ("prope", "ucpe", "rerope") else "ti2v-5b")
     model = wake(
         CameraWanTransformer3DModel.from_transformer(model, ENCODINGS[name](**({"ratio": 2} if name == "ucpe" else {})))
     )
