@@ -1,4 +1,4 @@
-"""Fused paths on two processes (gloo, CPU) against the eager path on one: sharding and context parallelism leave rounding only."""
+"""Fused paths on two processes (gloo, CPU) against the eager path on one: sharding and splitting leave rounding only."""
 
 from __future__ import annotations
 
