@@ -14,6 +14,7 @@ SURFACE = [
     "Scope",
     "SightlineError",
     "Trajectory",
+    "accelerate",
     "attach_camera",
     "camera_tokens",
     "encodings",

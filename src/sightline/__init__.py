@@ -20,6 +20,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from sightline import encodings, evaluation
     from sightline.backbones import inspect
+    from sightline.backbones.accelerate import accelerate
     from sightline.backbones.adapter import load_camera, save_camera
     from sightline.backbones.wan import CameraWanTransformer3DModel
     from sightline.cameras import lens, moves, plucker, se3
@@ -41,6 +42,7 @@ _MODULES = {
     "se3": "sightline.cameras.se3",
 }
 _NAMES = {
+    "accelerate": "sightline.backbones.accelerate",
     "load_camera": "sightline.backbones.adapter",
     "save_camera": "sightline.backbones.adapter",
     "CameraWanTransformer3DModel": "sightline.backbones.wan",
@@ -61,6 +63,7 @@ __all__ = [
     "Scope",
     "SightlineError",
     "Trajectory",
+    "accelerate",
     "attach_camera",
     "camera_tokens",
     "encodings",

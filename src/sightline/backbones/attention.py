@@ -11,7 +11,7 @@ from diffusers.models.transformers.transformer_wan import (
 )
 from torch import Tensor, nn
 
-from sightline.encodings.protocol import CameraLayer, Layer
+from sightline.encodings.protocol import Attend, CameraLayer, Layer
 from sightline.encodings.rotary import apply_rope
 
 
@@ -34,33 +34,13 @@ class CameraWanAttnProcessor(WanAttnProcessor):
         if camera.shape[-1] == 0:
             return super().__call__(attn, hidden_states, None, attention_mask, (cos, sin))
         method: CameraLayer = attn.camera
-
-        def attend(query: Tensor, key: Tensor, value: Tensor, scale: float | None = None) -> Tensor:
-            return dispatch_attention_fn(
-                query,
-                key,
-                value,
-                attn_mask=attention_mask,
-                scale=scale,
-                backend=self._attention_backend,
-                parallel_config=self._parallel_config,
-            )
+        attend = self.attention(attention_mask)
 
         hidden = hidden_states
         if "input" in method.touches:
             hidden = method("input", hidden, camera)
 
-        query, key, value = _get_qkv_projections(attn, hidden, None)
-        query, key = attn.norm_q(query), attn.norm_k(key)
-        query, key, value = (x.unflatten(2, (attn.heads, -1)) for x in (query, key, value))
-        layer = Layer(hidden, query, key, value, attend)
-
-        if "rotate" in method.touches:
-            query, key, value = method("rotate", query, key, value, (cos, sin), camera)
-        else:
-            query, key = apply_rope(query, cos, sin), apply_rope(key, cos, sin)
-        if "inject" in method.touches:
-            query, key, value = method("inject", query, key, value, camera)
+        query, key, value, layer = self.positioned(attn, hidden, (cos, sin), camera, attend)
         # Under autocast the norms return float32 while the value is bf16, and flash kernels want one dtype.
         query, key = query.to(value.dtype), key.to(value.dtype)
 
@@ -73,6 +53,39 @@ class CameraWanAttnProcessor(WanAttnProcessor):
         if "output" in method.touches:
             output = method("output", output, layer, camera)
         return output
+
+    def attention(self, mask: Tensor | None) -> Attend:
+        """diffusers' attention with this model's backend and context parallelism."""
+
+        def attend(query: Tensor, key: Tensor, value: Tensor, scale: float | None = None) -> Tensor:
+            return dispatch_attention_fn(
+                query,
+                key,
+                value,
+                attn_mask=mask,
+                scale=scale,
+                backend=self._attention_backend,
+                parallel_config=self._parallel_config,
+            )
+
+        return attend
+
+    def positioned(
+        self, attn: WanAttention, hidden: Tensor, rotary: tuple[Tensor, Tensor], camera: Tensor, attend: Attend
+    ) -> tuple[Tensor, Tensor, Tensor, Layer]:
+        """Project, normalise, rotate, inject: query, key, value [B, N, H, D], and what the output stage may look at."""
+        method: CameraLayer = attn.camera
+        query, key, value = _get_qkv_projections(attn, hidden, None)
+        query, key = attn.norm_q(query), attn.norm_k(key)
+        query, key, value = (x.unflatten(2, (attn.heads, -1)) for x in (query, key, value))
+        layer = Layer(hidden, query, key, value, attend)
+        if "rotate" in method.touches:
+            query, key, value = method("rotate", query, key, value, rotary, camera)
+        else:
+            query, key = apply_rope(query, *rotary), apply_rope(key, *rotary)
+        if "inject" in method.touches:
+            query, key, value = method("inject", query, key, value, camera)
+        return query, key, value, layer
 
 
 class CameraRotaryPosEmbed(WanRotaryPosEmbed):

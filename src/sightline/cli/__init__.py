@@ -19,6 +19,7 @@ VERBS = {
     "data": "look at sources of video with cameras, measure them, and cache their latents",
     "train": "train a model by a recipe, resume it, export it",
     "evaluate": "measure camera control, consistency and quality by the paper's protocols",
+    "bench": "time the steps of every method and of the stock model",
     "lab": "make and measure the tiny model that ships with the package",
 }
 

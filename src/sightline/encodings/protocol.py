@@ -46,9 +46,13 @@ class CameraLayer(nn.Module):
     The stages run through `forward`, by name: sharding and offloading load a module's weights when it is called, and
     a plain method call would slip past them. For the same reason every weight is a parameter of the layer itself.
     touches: the stages that are called. All that a class overrides, unless an instance's settings leave some out.
+    fuses: whether `fused` can stand for normalise, rotate and inject in one.
+    looks_back: whether the output stage looks at the query and key before RoPE, which a fused path never has.
     """
 
     touches: frozenset[str] = frozenset()
+    fuses: bool = False
+    looks_back: bool = True
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -98,6 +102,18 @@ class CameraLayer(nn.Module):
 
     def inject(self, query: Tensor, key: Tensor, value: Tensor, camera: Tensor) -> Any:
         """After RoPE; returns query, key, value, each [B, N, H, D]."""
+        raise NotImplementedError
+
+    def fused(
+        self,
+        query: Tensor,  # [B, N, dim] as projected
+        key: Tensor,  # [B, N, dim]
+        norms: tuple[Tensor, Tensor],  # 2 x [dim], QKNorm's weights
+        eps: float,  # QKNorm's
+        rotary: tuple[Tensor, Tensor],  # 2 x [1, N, 1, D]
+        camera: Tensor,
+    ) -> tuple[Tensor, Tensor]:  # 2 x [B, N, dim]
+        """Normalise, rotate and inject in one pass, where the layer `fuses`; equal to the stages up to rounding."""
         raise NotImplementedError
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, attend: Attend, camera: Tensor) -> Tensor:

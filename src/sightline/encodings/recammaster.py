@@ -30,6 +30,8 @@ class ReCamMaster(Encoding):
 
 
 class ReCamMasterLayer(CameraLayer):
+    looks_back = False
+
     pose_weight: Tensor  # [dim, 12]
     pose_bias: Tensor
     out_weight: Tensor  # [dim, dim]

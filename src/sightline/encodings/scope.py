@@ -12,7 +12,7 @@ d . m^' + m^ . d' + s s', normalised and gated: the same incidence test on unit 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
@@ -25,6 +25,8 @@ from sightline.checks import number, whole_number
 from sightline.encodings.frames import has_camera
 from sightline.encodings.protocol import Attend, CameraLayer, Encoding, linear
 from sightline.errors import SightlineError
+from sightline.kernels import ops
+from sightline.kernels.plain import ScopeWeights
 
 FEATURES = 7  # direction 3, unit moment 3, log magnitude 1
 RAW_FEATURES = 6  # direction 3, moment 3
@@ -135,6 +137,10 @@ class ScopeLayer(CameraLayer):
         self.settings, self.dim, self.heads = settings, dim, heads
         self.sides: tuple[Side, ...] = ("q", "k", "v") if settings.value else ("q", "k")
         self.touches = frozenset({"inject" if settings.terms == "abcd" else "attend"})
+        self.fuses = settings == replace(  # everything the kernel knows is the paper's own form
+            Scope(), gate_hidden=settings.gate_hidden, flip=settings.flip, moment_floor=settings.moment_floor,
+            alpha=settings.alpha, projection_init=settings.projection_init,
+        )  # fmt: skip
         features = FEATURES if settings.ngi else RAW_FEATURES
         if settings.projection_init == "identity" and dim // heads < features:
             raise SightlineError(
@@ -188,6 +194,19 @@ class ScopeLayer(CameraLayer):
         # float32 + bf16 is float32: the encoding is rounded once, with the sum.
         ray_q, ray_k = self.encode(camera)
         return (query + ray_q).to(query.dtype), (key + ray_k).to(key.dtype), self.with_ray(value, camera)
+
+    def fused(
+        self,
+        query: Tensor,
+        key: Tensor,
+        norms: tuple[Tensor, Tensor],
+        eps: float,
+        rotary: tuple[Tensor, Tensor],
+        camera: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        weights = [getattr(self, name) for name in ScopeWeights._fields]
+        settings = self.settings
+        return ops.qk(query, key, *norms, *rotary, camera, weights, eps, settings.moment_floor, settings.flip)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, attend: Attend, camera: Tensor) -> Tensor:
         """The score without some of its terms: content and ray side by side, in heads twice as wide."""

@@ -47,6 +47,8 @@ class Ucpe(Encoding):
 class UcpeLayer(CameraLayer):
     """The branch of one self-attention layer. Frames are computed in float32, attention in the model's dtype."""
 
+    looks_back = False
+
     qkv_weight: Tensor  # [3 dim / ratio, dim]
     qkv_bias: Tensor
     out_weight: Tensor  # [dim, dim / ratio]

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# The fused kernels on one GPU in one command: tests on CUDA, then the bench. docs/performance.md quotes what it writes.
+#
+#     benchmarks/kernels_on_gpu.sh OUT                      everything
+#     benchmarks/kernels_on_gpu.sh OUT tests kernels        some of: tests kernels 5b 14b training
+#
+# Every part writes its own log, json and picture under OUT at once, has a limit of its own in seconds, and does not stop the next.
+# Parts are in the order of what must be known first. PYTHON names the interpreter.
+set -u
+out=${1:?usage: benchmarks/kernels_on_gpu.sh OUT [tests kernels 5b 14b training]}
+shift
+parts=${*:-tests kernels 5b 14b training}
+python=${PYTHON:-python}
+cd "$(dirname "$0")/.." || exit 1
+export PYTHONPATH="$PWD/src${PYTHONPATH:+:$PYTHONPATH}"
+unset TRITON_INTERPRET
+mkdir -p "$out"
+status=0
+
+part() {  # name, seconds, command ...
+    local name=$1 limit=$2 began=$SECONDS code
+    shift 2
+    timeout "$limit" "$@" >"$out/$name.log" 2>&1
+    code=$?
+    [ $code -eq 0 ] || status=1
+    echo "== $name: exit $code after $((SECONDS - began)) s"
+    tail -n 40 "$out/$name.log"
+}
+
+bench() {  # name, seconds, options ...
+    local name=$1 limit=$2
+    shift 2
+    part "$name" "$limit" "$python" -m sightline bench "$@" -o "$out/$name"
+}
+
+several=()
+"$python" -c "import xdist" 2>/dev/null && several=(-n 6)
+for one in $parts; do
+    case $one in
+        tests) part tests 130 "$python" -m pytest -q "${several[@]}" tests/kernels tests/backbones/test_accelerate.py ;;
+        kernels) bench kernels 60 --model 5b 14b --what kernels ;;
+        5b) bench 5b 180 --model 5b --what inference ;;
+        14b) bench 14b 120 --model 14b --layers 4 --steps 5 --what inference --methods stock scope ucpe prope \
+            --modes compiled "fused compiled" ;;
+        training) bench training 150 --model 5b --layers 8 --steps 5 --what training --methods stock scope \
+            --modes compiled "fused compiled" ;;
+        *) echo "part is '$one': expected tests, kernels, 5b, 14b or training." >&2; exit 2 ;;
+    esac
+done
+exit $status

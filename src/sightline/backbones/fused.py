@@ -1,0 +1,152 @@
+"""Wan's attention, block and timestep embedding with the fused kernels. Same parameters, same names, another `forward`.
+
+Where a kernel cannot take what it is given (a CPU, another dtype, weights that an offloader holds elsewhere), each of these
+is its stock parent.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from diffusers.models.transformers import transformer_wan as wan
+from diffusers.models.transformers.transformer_wan import WanAttention, WanAttnProcessor, _get_qkv_projections
+from torch import Tensor, nn
+
+from sightline.backbones.attention import CameraWanAttnProcessor
+from sightline.encodings.protocol import Attend, CameraLayer, Layer
+from sightline.kernels import ops, usable
+
+MOST_TIMESTEPS = 64  # in one call; more, as when every frame has its own noise, take the stock path
+
+
+class FusedWanAttnProcessor(CameraWanAttnProcessor):
+    """QKNorm, RoPE and, where the encoding fuses, the camera in one pass. Serves stock layers and camera layers."""
+
+    _attention_backend = None
+    _parallel_config = None
+
+    def __call__(
+        self,
+        attn: WanAttention,
+        hidden_states: Tensor,  # [B, N, dim]
+        encoder_hidden_states: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        rotary_emb: tuple[Tensor, ...] | None = None,  # cos, sin [1, N, 1, D], and the camera in a camera model
+    ) -> Tensor:
+        assert rotary_emb is not None and encoder_hidden_states is None, "fused processors are for self-attention only"
+        cos, sin, *camera = rotary_emb
+        if camera and camera[0].shape[-1]:
+            return super().__call__(attn, hidden_states, None, attention_mask, rotary_emb)
+        if not _at_hand(attn, hidden_states):
+            return WanAttnProcessor.__call__(self, attn, hidden_states, None, attention_mask, (cos, sin))
+        query, key, value = _get_qkv_projections(attn, hidden_states, None)
+        query, key = _plain_qk(attn, query, key, (cos, sin))
+        query, key, value = (x.unflatten(2, (attn.heads, -1)) for x in (query, key, value))
+        output = self.attention(attention_mask)(query, key, value).flatten(2, 3).type_as(query)
+        return attn.to_out[1](attn.to_out[0](output))
+
+    def positioned(
+        self, attn: WanAttention, hidden: Tensor, rotary: tuple[Tensor, Tensor], camera: Tensor, attend: Attend
+    ) -> tuple[Tensor, Tensor, Tensor, Layer]:
+        method: CameraLayer = attn.camera
+        if not can_fuse(method) or not _at_hand(attn, hidden):
+            return super().positioned(attn, hidden, rotary, camera, attend)
+        query, key, value = _get_qkv_projections(attn, hidden, None)
+        if "inject" in method.touches:
+            norms = (attn.norm_q.weight, attn.norm_k.weight)
+            query, key = method("fused", query, key, norms, attn.norm_q.eps, rotary, camera)
+        else:
+            query, key = _plain_qk(attn, query, key, rotary)
+        query, key, value = (x.unflatten(2, (attn.heads, -1)) for x in (query, key, value))
+        nothing = query.new_empty(0)  # query and key before RoPE never exist here, and nobody asks (looks_back)
+        return query, key, value, Layer(hidden, nothing, nothing, value, attend)
+
+
+def can_fuse(method: CameraLayer) -> bool:
+    """Whether QKNorm and RoPE, and the camera if it enters there, can be one pass in layers of this method."""
+    if "rotate" in method.touches or ("output" in method.touches and method.looks_back):
+        return False
+    return method.fuses or "inject" not in method.touches
+
+
+def _at_hand(attn: WanAttention, hidden: Tensor) -> bool:
+    return usable(hidden) and attn.norm_q.weight.device == hidden.device
+
+
+def _plain_qk(attn: WanAttention, query: Tensor, key: Tensor, rotary: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    norms = (attn.norm_q.weight, attn.norm_k.weight)
+    return ops.qk(query, key, *norms, *rotary, None, [], attn.norm_q.eps, 1.0, False)
+
+
+class Modulation(NamedTuple):
+    """The projected timesteps of a call: one row for each distinct one, and each token's row. Travels as `temb`."""
+
+    table: Tensor  # [K, 6 dim], then [K, 6, dim]
+    rows: Tensor  # [B, N] int32
+
+    def unflatten(self, _: int, sizes: tuple[int, int]) -> Modulation:
+        """What the stock model does to it between the embedding and the blocks."""
+        return Modulation(self.table.unflatten(-1, sizes), self.rows)
+
+
+class WanTimeTextImageEmbedding(wan.WanTimeTextImageEmbedding):
+    """Embeds each distinct timestep once: TI2V-5B gives every token one, but there are two, 0 and t."""
+
+    def forward(
+        self,
+        timestep: Tensor,  # [B] or [B N]
+        encoder_hidden_states: Tensor,
+        encoder_hidden_states_image: Tensor | None = None,
+        timestep_seq_len: int | None = None,  # N
+    ) -> Any:
+        texts = (encoder_hidden_states, encoder_hidden_states_image)
+        # How many there are depends on values, which a compiler of the whole model does not have.
+        if timestep_seq_len is None or torch.compiler.is_compiling() or not usable(encoder_hidden_states):
+            return super().forward(timestep, *texts, timestep_seq_len)
+        distinct, index = torch.unique(timestep, return_inverse=True)
+        if len(distinct) > MOST_TIMESTEPS:
+            return super().forward(timestep, *texts, timestep_seq_len)
+        embedded, projected, *texts = super().forward(distinct, *texts)  # [K, dim], [K, 6 dim]
+        index = index.view(-1, timestep_seq_len).int()
+        return F.embedding(index, embedded), Modulation(projected, index), *texts
+
+
+class WanTransformerBlock(wan.WanTransformerBlock):
+    """The block with fused norms and residuals. It bears the stock name, by which regional compilation finds blocks."""
+
+    def forward(
+        self,
+        hidden_states: Tensor,  # [B, N, dim]
+        encoder_hidden_states: Tensor,  # [B, text, dim]
+        temb: Tensor | Modulation,  # [B, 6, dim], [B, N, 6, dim], or distinct rows
+        rotary_emb: tuple[Tensor, ...],
+    ) -> Tensor:
+        x = hidden_states
+        if isinstance(temb, Modulation):
+            table, index = temb
+        elif temb.ndim == 3 and len(temb) <= MOST_TIMESTEPS and usable(x):
+            table, index = temb, _rows(torch.arange(len(x), dtype=torch.int32, device=x.device)[:, None], x)
+        else:
+            return super().forward(x, encoder_hidden_states, temb, rotary_emb)
+        table = self.scale_shift_table + table.float()  # [K, 6, dim]
+        shift, scale, gate, ffn_shift, ffn_scale, ffn_gate = table.unbind(1)
+
+        normed = ops.modulate(x, shift, scale, index, self.norm1.eps)
+        x = ops.add_gated(x, self.attn1(normed, None, None, rotary_emb), gate, index)
+        x = x + self.attn2(self._before_text(x), encoder_hidden_states, None, None)
+        normed = ops.modulate(x, ffn_shift, ffn_scale, index, self.norm3.eps)
+        return ops.add_gated(x, self.ffn(normed), ffn_gate, index)
+
+    def _before_text(self, x: Tensor) -> Tensor:
+        norm = self.norm2
+        if not isinstance(norm, nn.LayerNorm) or norm.weight.device != x.device:
+            return norm(x.float()).type_as(x)
+        # A norm's own weights are a table of one row.
+        first = _rows(torch.zeros(1, 1, dtype=torch.int32, device=x.device), x)
+        return ops.modulate(x, norm.bias[None], norm.weight[None].float() - 1, first, norm.eps)
+
+
+def _rows(index: Tensor, x: Tensor) -> Tensor:  # [B or 1, 1] -> [B, N], without memory
+    return index.expand(x.shape[0], x.shape[1])

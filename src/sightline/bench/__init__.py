@@ -1,0 +1,1 @@
+"""What a camera costs: the time and memory of a step, for every method, beside the stock model and the floor."""

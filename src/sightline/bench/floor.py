@@ -1,0 +1,52 @@
+"""The floor: a model's matrix products and attention, and nothing else. No step can be faster with these kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from sightline.bench.models import Setting
+
+
+def floor_step(base: Any, setting: Setting, training: bool, dtype: torch.dtype) -> Callable[[], None]:
+    """One step of the products alone, each on a random input of its own: chained, values would vanish, and a GPU is
+    faster on zeros.
+
+    Training counts the forward pass twice, as gradient checkpointing does, and the backward pass once.
+    """
+    block, device = base.blocks[0], base.device
+    heads, dim, hidden = block.attn1.heads, block.attn1.inner_dim, block.ffn.net[2].in_features
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(1, *shape, device=device, dtype=dtype).requires_grad_(training)
+
+    tokens, text, wide = normal(setting.tokens, dim), normal(512, dim), normal(setting.tokens, hidden)
+    query, key, value = (normal(heads, setting.tokens, dim // heads) for _ in range(3))
+    text_key, text_value = (normal(heads, 512, dim // heads) for _ in range(2))
+
+    def products(block: Any) -> list[Tensor]:
+        own, cross = block.attn1, block.attn2
+        of_tokens = (own.to_q, own.to_k, own.to_v, own.to_out[0], cross.to_q, cross.to_out[0], block.ffn.net[0].proj)
+        results = [linear(tokens) for linear in of_tokens]
+        results += [cross.to_k(text), cross.to_v(text), block.ffn.net[2](wide)]
+        results.append(F.scaled_dot_product_attention(query, key, value))
+        results.append(F.scaled_dot_product_attention(query, text_key, text_value))
+        return results
+
+    def step() -> None:
+        for block in base.blocks:
+            with torch.no_grad():
+                results = products(block)
+            if training:
+                results = products(block)
+                torch.autograd.backward(results, [result.detach() for result in results])
+        if training:
+            base.zero_grad(set_to_none=True)
+            for one in (tokens, text, wide, query, key, value, text_key, text_value):
+                one.grad = None
+
+    return step

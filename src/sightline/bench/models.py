@@ -1,0 +1,135 @@
+"""The models that are timed: the real configurations with random weights, and each row's variant on the same tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from diffusers import WanTransformer3DModel
+from torch import Tensor
+
+from sightline.backbones.accelerate import accelerate
+from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.cameras import moves
+from sightline.cameras.tokens import CameraTokens
+from sightline.encodings import CameraCtrl, Encoding, Prope, ReCamMaster, Scope, Ucpe
+
+Size = Literal["5b", "14b"]
+Mode = Literal["eager", "compiled", "fused", "fused compiled"]
+MODES: tuple[Mode, ...] = ("eager", "compiled", "fused", "fused compiled")
+METHODS = ("stock", "scope", "ucpe", "prope", "recammaster", "cameractrl")
+
+_CONFIGS: dict[str, dict[str, Any]] = {
+    "5b": {"num_attention_heads": 24, "in_channels": 48, "out_channels": 48, "ffn_dim": 14336, "num_layers": 30},
+    "14b": {"num_attention_heads": 40, "in_channels": 36, "out_channels": 16, "ffn_dim": 13824, "num_layers": 40},
+}
+_TINY = {"num_attention_heads": 8, "attention_head_dim": 24, "ffn_dim": 32, "text_dim": 32, "num_layers": 2}
+_TOKEN_PIXELS = {"5b": 32, "14b": 16}
+_TEXT = 512  # tokens of a prompt, padded
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One model at one size of film. tiny: the same shapes of code at widths that a CPU can rehearse."""
+
+    model: Size
+    layers: int | None = None
+    frames: int = 81
+    width: int = 832
+    height: int = 480
+    tiny: bool = False
+
+    @property
+    def config(self) -> dict[str, Any]:
+        config = {**_CONFIGS[self.model], **(_TINY if self.tiny else {})}
+        return config | ({"num_layers": self.layers} if self.layers else {})
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        """Latent frames, token rows, token columns."""
+        pixels = _TOKEN_PIXELS[self.model]
+        return (self.frames - 1) // 4 + 1, self.height // pixels, self.width // pixels
+
+    @property
+    def tokens(self) -> int:
+        frames, rows, columns = self.grid
+        return frames * rows * columns
+
+
+def encoding(method: str, setting: Setting) -> Encoding | None:
+    """The method's settings as the paper compares them; None for the stock model."""
+    pixels = _TOKEN_PIXELS[setting.model]
+    known: dict[str, Any] = {
+        "scope": Scope,
+        "ucpe": Ucpe,
+        "prope": Prope,
+        "recammaster": ReCamMaster,
+        "cameractrl": lambda: CameraCtrl(pixels=pixels),
+    }
+    return None if method == "stock" else known[method]()
+
+
+def random_base(setting: Setting, device: torch.device, dtype: torch.dtype) -> WanTransformer3DModel:
+    """The stock model with random weights, in `dtype` but for what from_pretrained keeps in float32."""
+    with torch.device("meta"):
+        model = WanTransformer3DModel(**setting.config)
+    for name, parameter in model.named_parameters():
+        if not any(kept in name for kept in model._keep_in_fp32_modules):
+            parameter.data = parameter.data.to(dtype)
+    model.to_empty(device=device)
+    model.rope = _rope(setting).to(device)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if ".norm" in name and name.endswith("weight"):
+                parameter.fill_(1.0)
+            else:
+                parameter.normal_(0, 0.02)
+    return model.eval()
+
+
+def variant(base: WanTransformer3DModel, method: str, mode: Mode, setting: Setting, backend: str | None) -> Any:
+    """A model of the base's own tensors, with this method's camera, compiled and fused as the mode says."""
+    settings = encoding(method, setting)
+    if settings is None:
+        with torch.device("meta"):
+            model: Any = WanTransformer3DModel(**setting.config)
+        model.load_state_dict(base.state_dict(), assign=True)
+        model.rope = base.rope
+    else:
+        model = CameraWanTransformer3DModel.from_transformer(base, settings, copy=False)
+    if "fused" in mode:
+        accelerate(model)
+    if "compiled" in mode:
+        model.compile_repeated_blocks(fullgraph=True, **({"backend": backend} if backend else {}))
+    return model
+
+
+def call_arguments(model: Any, setting: Setting, device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
+    """One clip, as a pipeline calls the model: at 5B every token has a timestep, 0 in the first frame, whose picture is given."""
+    frames, rows, columns = setting.grid
+    config, generator = model.config, torch.Generator(device).manual_seed(0)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, device=device, dtype=dtype)
+
+    timestep = torch.full((1,), 897.0, device=device)
+    if setting.model == "5b":
+        timestep = timestep.repeat(1, setting.tokens)
+        timestep[:, : rows * columns] = 0
+    arguments: dict[str, Any] = {
+        "hidden_states": normal(1, config.in_channels, frames, 2 * rows, 2 * columns),
+        "timestep": timestep,
+        "encoder_hidden_states": normal(1, _TEXT, config.text_dim),
+        "return_dict": False,
+    }
+    if isinstance(model, CameraWanTransformer3DModel):
+        path = moves.orbit(30, frames=setting.frames, width=setting.width, height=setting.height)
+        camera = CameraTokens.from_trajectory(path, setting.grid).to(device)
+        arguments["attention_kwargs"] = {"camera": camera}
+    return arguments
+
+
+def _rope(setting: Setting) -> torch.nn.Module:
+    """The tables alone, from a model too small to matter: to_empty leaves buffers unfilled."""
+    return WanTransformer3DModel(**(setting.config | {"num_layers": 1, "num_attention_heads": 1, "ffn_dim": 8})).rope

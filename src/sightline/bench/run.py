@@ -1,0 +1,167 @@
+"""One run: the floor and every row of a table, measured in turn on one machine; medians, ratios, json and a picture."""
+
+from __future__ import annotations
+
+import gc
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from sightline import __version__
+from sightline.bench.floor import floor_step
+from sightline.bench.kernels import time_kernels
+from sightline.bench.models import METHODS, MODES, Mode, Setting, call_arguments, random_base, variant
+from sightline.errors import SightlineError
+from sightline.files import write_whole
+from sightline.kernels import HAS_TRITON
+from sightline.training.recipe import Model
+from sightline.training.trainable import choose_trainable
+
+What = Literal["inference", "training", "kernels"]
+GIB = 2**30
+FLOOR = "floor"
+REFERENCE = "stock compiled"  # what users of the camera-free model run at best
+
+
+def all_rows(
+    methods: Sequence[str] = METHODS, modes: Sequence[Mode] = MODES, rival_modes: Sequence[Mode] = ("compiled",)
+) -> list[tuple[str, Mode]]:
+    """(method, mode) of every row, in the order of the table. rival_modes: of all but the stock model and SCoPE."""
+    return [(one, mode) for one in methods for mode in (modes if one in ("stock", "scope") else rival_modes)]
+
+
+def bench(
+    setting: Setting,
+    what: Sequence[What],
+    rows: Sequence[tuple[str, Mode]],
+    steps: int,
+    say: Callable[[str], None] = print,
+    save: Callable[[dict[str, Any]], None] = lambda found: None,
+) -> dict[str, Any]:
+    """Everything that was measured on one model, as json takes it. save: called with what there is after every row."""
+    if not torch.cuda.is_available() and not setting.tiny:
+        raise SightlineError("bench needs a CUDA GPU and there is none: expected one, or --tiny to rehearse on a CPU.")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    found: dict[str, Any] = {
+        "model": setting.model, "layers": setting.config["num_layers"], "tiny": setting.tiny, "tokens": setting.tokens,
+        "size": f"{setting.height} x {setting.width} x {setting.frames}", "steps": steps, "sightline": __version__,
+        "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
+        "torch": torch.__version__, "triton": _triton_version(),
+    }  # fmt: skip
+    for one in what:
+        say(f"{setting.model}, {one}")
+        if one == "kernels":
+            found[one] = time_kernels(setting, device, steps)
+            save(found)
+            continue
+        found[one] = {}
+        for name, row in _rows(setting, one == "training", rows, steps, device):
+            found[one][name] = row
+            say(_line(name, row))
+            _add_ratios(found[one])
+            save(found)
+    return found
+
+
+def _rows(
+    setting: Setting, training: bool, rows: Sequence[tuple[str, Mode]], steps: int, device: torch.device
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The floor, then row after row, all on the tensors of one base model."""
+    dtype = torch.float32 if setting.tiny else torch.bfloat16
+    base = random_base(setting, device, dtype)
+    if training:
+        choose_trainable(base, Model(train="paper"))
+    yield FLOOR, _measure(floor_step(base, setting, training, dtype), steps, device)
+    if training:  # float32 weights, and autocast to bf16, as the trainer has it
+        base = base.float()
+    for method, mode in rows:
+        torch._dynamo.reset()
+        try:
+            model = variant(base, method, mode, setting, "aot_eager" if setting.tiny else None)
+            row = _measure(_step(model, setting, training, device, dtype), steps, device)
+        except torch.cuda.OutOfMemoryError:
+            row = {"failed": "out of memory"}
+        model = None  # before the next is made
+        gc.collect()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+        yield f"{method} {mode}", row
+
+
+def _step(model: Any, setting: Setting, training: bool, device: torch.device, dtype: torch.dtype) -> Callable[[], None]:
+    arguments = call_arguments(model, setting, device, torch.float32 if training else dtype)
+    if not training:
+
+        def infer() -> None:
+            with torch.no_grad():
+                model(**arguments)
+
+        return infer
+
+    model.train()
+    model.enable_gradient_checkpointing()
+    choose_trainable(model, Model(train="paper"))
+
+    def train() -> None:  # without the optimiser, which costs every method the same
+        with torch.autocast(device.type, torch.bfloat16):
+            loss = model(**arguments)[0].float().square().mean()
+        loss.backward()
+        model.zero_grad(set_to_none=True)
+
+    return train
+
+
+def _measure(step: Callable[[], None], steps: int, device: torch.device) -> dict[str, Any]:
+    """Median seconds of a step after two that warm up (and compile), and the peak of memory."""
+    cuda = device.type == "cuda"
+    for _ in range(2):
+        step()
+    if cuda:
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+    times = []
+    for _ in range(steps):
+        started = time.perf_counter()
+        step()
+        if cuda:
+            torch.cuda.synchronize()
+        times.append(time.perf_counter() - started)
+    peak = torch.cuda.max_memory_allocated() / GIB if cuda else None
+    return {"seconds": statistics.median(times), "fastest": min(times), "slowest": max(times), "peak_gib": peak}
+
+
+def _add_ratios(table: dict[str, Any]) -> None:
+    for reference, name in (
+        (FLOOR, "over_floor"),
+        (REFERENCE, "over_stock_compiled"),
+        ("stock eager", "over_stock_eager"),
+    ):
+        if "seconds" in table.get(reference, {}):
+            for row in table.values():
+                if "seconds" in row:
+                    row[name] = row["seconds"] / table[reference]["seconds"]
+
+
+def _line(name: str, row: dict[str, Any]) -> str:
+    if "failed" in row:
+        return f"{name}: {row['failed']}"
+    peak = "" if row["peak_gib"] is None else f", {row['peak_gib']:.2f} GiB"
+    return f"{name}: {1000 * row['seconds']:.2f} ms{peak}"
+
+
+def _triton_version() -> str | None:
+    if not HAS_TRITON:
+        return None
+    import triton
+
+    return triton.__version__
+
+
+def write(found: Sequence[dict[str, Any]], folder: Path, command: str) -> None:
+    """bench.json with everything that there is so far."""
+    write_whole(folder / "bench.json", json.dumps({"command": command, "results": list(found)}, indent=1) + "\n")

@@ -1,0 +1,92 @@
+"""sightline bench: what a camera costs. Step time and peak memory of every method, beside the stock model and the floor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+from tyro.conf import FlagCreatePairsOff, arg
+
+
+def main(arguments: Sequence[str]) -> None:
+    command = " ".join(["sightline bench", *arguments])
+    tyro.cli(
+        Bench, args=list(arguments), prog="sightline bench", description=__doc__, config=(FlagCreatePairsOff,)
+    ).run(command)
+
+
+@dataclass
+class Bench:
+    model: tuple[Literal["5b", "14b"], ...] = ("5b",)
+    """Which configurations; weights are random, on which time and memory do not depend."""
+    what: tuple[Literal["inference", "training", "kernels"], ...] = ("inference", "training", "kernels")
+    """Steps without and with gradients (checkpointed, without the optimiser), and the fused operations alone."""
+    methods: tuple[Literal["stock", "scope", "ucpe", "prope", "recammaster", "cameractrl"], ...] = (
+        "stock", "scope", "ucpe", "prope", "recammaster", "cameractrl",
+    )  # fmt: skip
+    """Which methods."""
+    modes: tuple[Literal["eager", "compiled", "fused", "fused compiled"], ...] = (
+        "eager", "compiled", "fused", "fused compiled",
+    )  # fmt: skip
+    """The stock model and SCoPE in each of these: as it comes, blocks compiled, fused kernels (`sl.accelerate`), and both."""
+    rival_modes: tuple[Literal["eager", "compiled", "fused", "fused compiled"], ...] = ("compiled",)
+    """The other methods in each of these."""
+    layers: int | None = None
+    """Fewer layers than the model has, to save time and memory; ratios hardly depend on it."""
+    steps: int = 10
+    """Timed steps of each row, after two to warm up; the median counts."""
+    frames: int = 81
+    size: str = "832x480"
+    """WIDTHxHEIGHT of the film."""
+    tiny: bool = False
+    """Rehearse everything at a tiny width, on a CPU if need be. The numbers mean nothing."""
+    output: Annotated[Path, arg(aliases=["-o"])] = Path("outputs/bench")
+    """Folder for bench.json and bench.png."""
+
+    def run(self, command: str) -> None:
+        from sightline.bench.drawing import draw
+        from sightline.bench.models import Setting
+        from sightline.bench.run import all_rows, bench, write
+        from sightline.checks import parsed_size, whole_number
+        from sightline.cli._console import print_line
+
+        steps, frames = whole_number("steps", self.steps), whole_number("frames", self.frames)
+        layers = None if self.layers is None else whole_number("layers", self.layers)
+        width, height = parsed_size(self.size)
+        if self.tiny:
+            frames, width, height = 9, 64, 64
+        rows = all_rows(self.methods, self.modes, self.rival_modes)
+        found: list[dict[str, Any]] = []
+        for model in self.model:
+            setting = Setting(model, layers, frames, width, height, self.tiny)
+            # Saved after every row: what stops a run early loses nothing.
+            found.append(
+                bench(
+                    setting, self.what, rows, steps, print_line, lambda new: write([*found, new], self.output, command)
+                )
+            )
+            for what in self.what:
+                _print(found[-1], what)
+        draw(found, self.output / "bench.png")
+        print_line(f"wrote {self.output / 'bench.json'} and {self.output / 'bench.png'}")
+
+
+def _print(found: dict[str, Any], what: str) -> None:
+    from sightline.cli._console import print_table
+
+    def cell(row: dict[str, Any], name: str, unit: float, digits: int) -> str:
+        return "" if row.get(name) is None else f"{unit * row[name]:.{digits}f}"
+
+    title = f"{found['model']}, {found['layers']} layers, {found['size']}, {what}, on {found['device']}"
+    if what == "kernels":
+        columns = [("forward ms", "forward_ms", 1.0, 3), ("with backward ms", "with_backward_ms", 1.0, 3)]
+    else:
+        columns = [
+            ("ms", "seconds", 1000.0, 2), ("peak GiB", "peak_gib", 1.0, 2), ("x floor", "over_floor", 1.0, 3),
+            ("x stock compiled", "over_stock_compiled", 1.0, 3), ("x stock eager", "over_stock_eager", 1.0, 3),
+        ]  # fmt: skip
+    rows = [(name, *(cell(row, *column[1:]) for column in columns)) for name, row in found[what].items()]
+    print_table(title, ("", *(column[0] for column in columns)), rows)

@@ -1,0 +1,184 @@
+"""Norms and residuals modulated by timestep, gathering from a table of the few distinct ones. The meaning is in `plain`.
+
+A program holds one token at full width. The table's gradient adds up tokens by their row: a product with the one-hot
+matrix of the index, over a run of tokens, into partial sums that torch adds.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+TOKENS, BLOCK = 32, 128  # of the table's gradient
+RUNS = 64
+MOST_ROWS = 64  # of a table whose gradient is wanted
+
+
+@triton.jit
+def _modulate(x, shift, scale, index, out, rows, length, dim, x_batch, x_row, table_row, index_batch, index_row, eps,
+              block: tl.constexpr):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    clip, position = row // length, row % length
+    channel = tl.arange(0, block)
+    inside = channel < dim
+    entry = tl.load(index + clip * index_batch + position * index_row).to(tl.int64) * table_row
+    value = tl.load(x + clip * x_batch + position * x_row + channel, mask=inside, other=0.0).to(tl.float32)
+    centred = tl.where(inside, value - tl.sum(value, axis=0) / dim, 0.0)
+    unit = centred / tl.sqrt(tl.sum(centred * centred, axis=0) / dim + eps)
+    result = unit * (1.0 + tl.load(scale + entry + channel, mask=inside, other=0.0))
+    result += tl.load(shift + entry + channel, mask=inside, other=0.0)
+    tl.store(out + row * dim + channel, result.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _modulate_backward(grad, x, scale, index, out, statistics, length, dim, x_batch, x_row, table_row, index_batch,
+                       index_row, eps, block: tl.constexpr):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    clip, position = row // length, row % length
+    channel = tl.arange(0, block)
+    inside = channel < dim
+    entry = tl.load(index + clip * index_batch + position * index_row).to(tl.int64) * table_row
+    value = tl.load(x + clip * x_batch + position * x_row + channel, mask=inside, other=0.0).to(tl.float32)
+    mean = tl.sum(value, axis=0) / dim
+    centred = tl.where(inside, value - mean, 0.0)
+    deviation = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=0) / dim + eps)
+    unit = centred * deviation
+    through = tl.load(grad + row * dim + channel, mask=inside, other=0.0).to(tl.float32)
+    through *= 1.0 + tl.load(scale + entry + channel, mask=inside, other=0.0)
+    result = deviation * (through - tl.sum(through, axis=0) / dim - unit * (tl.sum(through * unit, axis=0) / dim))
+    tl.store(out + row * dim + channel, result.to(out.dtype.element_ty), mask=inside)
+    tl.store(statistics + 2 * row, mean)
+    tl.store(statistics + 2 * row + 1, deviation)
+
+
+@triton.jit
+def _add_gated(x, y, gate, index, out, length, dim, x_batch, x_row, y_batch, y_row, table_row, index_batch, index_row,
+               add: tl.constexpr, block: tl.constexpr):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    clip, position = row // length, row % length
+    channel = tl.arange(0, block)
+    inside = channel < dim
+    entry = tl.load(index + clip * index_batch + position * index_row).to(tl.int64) * table_row
+    result = tl.load(y + clip * y_batch + position * y_row + channel, mask=inside, other=0.0).to(tl.float32)
+    result *= tl.load(gate + entry + channel, mask=inside, other=0.0)
+    if add:
+        result += tl.load(x + clip * x_batch + position * x_row + channel, mask=inside, other=0.0).to(tl.float32)
+    tl.store(out + row * dim + channel, result.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _table_gradient(grad, x, statistics, index, of_grad, of_product, run, rows, length, dim, entries, x_batch, x_row,
+                    index_batch, index_row, normed: tl.constexpr, padded: tl.constexpr, tokens: tl.constexpr,
+                    block: tl.constexpr):  # fmt: skip
+    """Sums over the tokens of each table row: of grad (only if normed), and of grad x, or grad times the normed x."""
+    channel, part = tl.program_id(0) * block + tl.arange(0, block), tl.program_id(1).to(tl.int64)
+    inside = channel < dim
+    entry = tl.arange(0, padded)
+    sum_grad = tl.zeros((padded, block), tl.float32)
+    sum_product = tl.zeros((padded, block), tl.float32)
+    for first in range(0, run, tokens):
+        row = part * run + first + tl.arange(0, tokens)
+        known = row < rows
+        clip, position = row // length, row % length
+        here = known[:, None] & inside[None, :]
+        mine = tl.load(index + clip * index_batch + position * index_row, mask=known, other=-1)
+        chosen = (entry[:, None] == mine[None, :]).to(tl.float32)  # [padded, T]
+        slope = tl.load(grad + row[:, None] * dim + channel[None, :], mask=here, other=0.0).to(tl.float32)
+        at = (clip * x_batch + position * x_row)[:, None] + channel[None, :]
+        value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
+        if normed:
+            mean = tl.load(statistics + 2 * row, mask=known, other=0.0)
+            value = (value - mean[:, None]) * tl.load(statistics + 2 * row + 1, mask=known, other=0.0)[:, None]
+            sum_grad += tl.dot(chosen, slope, input_precision="ieee")
+        sum_product += tl.dot(chosen, slope * value, input_precision="ieee")
+    to = (part * entries + entry[:, None]) * dim + channel[None, :]
+    here = (entry < entries)[:, None] & inside[None, :]
+    if normed:
+        tl.store(of_grad + to, sum_grad, mask=here)
+    tl.store(of_product + to, sum_product, mask=here)
+
+
+def modulate(x: Tensor, shift: Tensor, scale: Tensor, index: Tensor, eps: float) -> Tensor:
+    """As `plain.modulate`."""
+    x, (shift, scale) = _dense(x), _tables(shift, scale)
+    batch, length, dim = x.shape
+    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    block = triton.next_power_of_2(dim)
+    _modulate[(batch * length,)](
+        x, shift, scale, index, out, batch * length, length, dim, *x.stride()[:2], shift.stride(0), *index.stride(), eps,
+        block=block, num_warps=_warps(block),
+    )  # fmt: skip
+    return out
+
+
+def modulate_backward(
+    grad: Tensor, x: Tensor, shift: Tensor, scale: Tensor, index: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """As `plain.modulate_backward`."""
+    grad, x, (scale,) = grad.contiguous(), _dense(x), _tables(scale)
+    batch, length, dim = x.shape
+    out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
+    statistics = torch.empty(batch * length, 2, dtype=torch.float32, device=x.device)
+    block = triton.next_power_of_2(dim)
+    _modulate_backward[(batch * length,)](
+        grad, x, scale, index, out, statistics, length, dim, *x.stride()[:2], scale.stride(0), *index.stride(), eps,
+        block=block, num_warps=_warps(block),
+    )  # fmt: skip
+    of_shift, of_scale = _by_row(grad, x, statistics, index, len(scale))
+    return out, of_shift, of_scale
+
+
+def add_gated(x: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> Tensor:
+    """As `plain.add_gated`."""
+    return _gated(_dense(x), y, gate, index, x.dtype)
+
+
+def add_gated_backward(grad: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    """As `plain.add_gated_backward`."""
+    grad, y = grad.contiguous(), _dense(y)
+    return _gated(None, grad, gate, index, y.dtype), _by_row(grad, y, None, index, len(gate))[1]
+
+
+def _gated(x: Tensor | None, y: Tensor, gate: Tensor, index: Tensor, dtype: torch.dtype) -> Tensor:
+    y, (gate,) = _dense(y), _tables(gate)
+    batch, length, dim = y.shape
+    out = torch.empty(y.shape, dtype=dtype, device=y.device)
+    base, block = y if x is None else x, triton.next_power_of_2(dim)
+    _add_gated[(batch * length,)](
+        base, y, gate, index, out, length, dim, *base.stride()[:2], *y.stride()[:2], gate.stride(0), *index.stride(),
+        add=x is not None, block=block, num_warps=_warps(block),
+    )  # fmt: skip
+    return out
+
+
+def _by_row(grad: Tensor, x: Tensor, statistics: Tensor | None, index: Tensor, entries: int) -> tuple[Tensor, Tensor]:
+    batch, length, dim = x.shape
+    tiles = triton.cdiv(batch * length, TOKENS)
+    run = triton.cdiv(tiles, min(RUNS, tiles)) * TOKENS
+    parts = triton.cdiv(batch * length, run)
+    sums = torch.empty(2, parts, entries, dim, dtype=torch.float32, device=x.device)
+    block = min(BLOCK, max(16, triton.next_power_of_2(dim)))
+    _table_gradient[(triton.cdiv(dim, block), parts)](
+        grad, x, grad if statistics is None else statistics, index, sums[0], sums[1], run, batch * length, length, dim,
+        entries, *x.stride()[:2], *index.stride(), normed=statistics is not None,
+        padded=max(16, triton.next_power_of_2(entries)), tokens=TOKENS, block=block,
+    )  # fmt: skip
+    return sums[0].sum(0), sums[1].sum(0)
+
+
+def _dense(x: Tensor) -> Tensor:
+    return x if x.stride(-1) == 1 else x.contiguous()
+
+
+def _tables(*tables: Tensor) -> list[Tensor]:
+    """Float32, unit stride along the width and one row stride for all: parts of one table keep it without a copy."""
+    tables = tuple(_dense(table.float()) for table in tables)
+    if len({table.stride(0) for table in tables}) > 1:
+        tables = tuple(table.contiguous() for table in tables)
+    return list(tables)
+
+
+def _warps(block: int) -> int:
+    return 4 if block <= 2048 else 8

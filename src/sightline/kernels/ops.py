@@ -1,0 +1,174 @@
+"""The operations as torch custom ops: opaque to a compiler, with shapes, gradients and twins of their own.
+
+Each runs its Triton kernel on CUDA (or on a CPU in Triton's interpreter) and its twin elsewhere, so that a graph that was
+captured with them runs anywhere. Names and signatures are those of `plain`. The camera gets no gradient: it is data.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sightline.kernels import plain, usable
+
+
+def _kernels(x: Tensor, module: str) -> Any:
+    """The module that holds the kernels for this tensor, or the twins."""
+    if usable(x):
+        return importlib.import_module(f"sightline.kernels.{module}")
+    return plain
+
+
+@torch.library.custom_op("sightline::qk", mutates_args=())
+def qk(
+    query: Tensor,
+    key: Tensor,
+    norm_query: Tensor,
+    norm_key: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    camera: Tensor | None,
+    scope: Sequence[Tensor],
+    eps: float,
+    floor: float,
+    flip: bool,
+) -> tuple[Tensor, Tensor]:
+    kernels = _kernels(query, "qk_triton")
+    with torch.autocast(query.device.type, enabled=False):  # which would round the Gram matrix to bf16
+        return kernels.qk(query, key, norm_query, norm_key, cos, sin, camera, scope, eps, floor, flip)
+
+
+@torch.library.custom_op("sightline::qk_backward", mutates_args=())
+def qk_backward(
+    grad_query: Tensor,
+    grad_key: Tensor,
+    query: Tensor,
+    key: Tensor,
+    norm_query: Tensor,
+    norm_key: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    camera: Tensor | None,
+    scope: Sequence[Tensor],
+    eps: float,
+    floor: float,
+    flip: bool,
+) -> list[Tensor]:
+    kernels = _kernels(query, "qk_backward_triton")
+    rest = (query, key, norm_query, norm_key, cos, sin, camera, scope, eps, floor, flip)
+    with torch.autocast(query.device.type, enabled=False):
+        return kernels.qk_backward(grad_query, grad_key, *rest)
+
+
+@torch.library.custom_op("sightline::modulate", mutates_args=())
+def modulate(x: Tensor, shift: Tensor, scale: Tensor, index: Tensor, eps: float) -> Tensor:
+    return _kernels(x, "modulation_triton").modulate(x, shift, scale, index, eps)
+
+
+@torch.library.custom_op("sightline::modulate_backward", mutates_args=())
+def modulate_backward(
+    grad: Tensor, x: Tensor, shift: Tensor, scale: Tensor, index: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    return _kernels(x, "modulation_triton").modulate_backward(grad, x, shift, scale, index, eps)
+
+
+@torch.library.custom_op("sightline::add_gated", mutates_args=())
+def add_gated(x: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> Tensor:
+    return _kernels(x, "modulation_triton").add_gated(x, y, gate, index)
+
+
+@torch.library.custom_op("sightline::add_gated_backward", mutates_args=())
+def add_gated_backward(grad: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    return _kernels(grad, "modulation_triton").add_gated_backward(grad, y, gate, index)
+
+
+# -- shapes, for compilers: results are dense whatever the strides of the arguments ---------------------------------------
+
+
+def _like(x: Tensor) -> Tensor:
+    return x.new_empty(x.shape)
+
+
+def _sums_like(x: Tensor) -> Tensor:
+    """A weight's gradient as the kernels return it: in at least float32."""
+    return x.new_empty(x.shape, dtype=torch.promote_types(x.dtype, torch.float32))
+
+
+@qk.register_fake
+def _(query: Tensor, key: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
+    return _like(query), _like(key)
+
+
+@qk_backward.register_fake
+def _(
+    grad_query: Tensor, grad_key: Tensor, query: Tensor, key: Tensor, norm_query: Tensor, norm_key: Tensor,
+    cos: Tensor, sin: Tensor, camera: Tensor | None, scope: Sequence[Tensor], *_: Any
+) -> list[Tensor]:  # fmt: skip
+    return [_like(query), _like(key), *(_sums_like(one) for one in (norm_query, norm_key, *scope))]
+
+
+@modulate.register_fake
+def _(x: Tensor, *_: Any) -> Tensor:
+    return _like(x)
+
+
+@modulate_backward.register_fake
+def _(grad: Tensor, x: Tensor, shift: Tensor, scale: Tensor, *_: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return _like(x), _sums_like(shift), _sums_like(scale)
+
+
+@add_gated.register_fake
+def _(x: Tensor, *_: Any) -> Tensor:
+    return _like(x)
+
+
+@add_gated_backward.register_fake
+def _(grad: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    return _like(y), _sums_like(gate)
+
+
+# -- gradients --------------------------------------------------------------------------------------------------------
+
+
+def _save_qk(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    *tensors, scope, eps, floor, flip = inputs
+    ctx.save_for_backward(*tensors, *scope)
+    ctx.settings = (eps, floor, flip)
+
+
+def _qk_gradients(ctx: Any, grad_query: Tensor, grad_key: Tensor) -> tuple[Any, ...]:
+    saved = ctx.saved_tensors  # asked for once: checkpointing recomputes them, and hands them out a single time
+    tensors, scope = saved[:7], saved[7:]
+    found = qk_backward(grad_query, grad_key, *tensors, scope, *ctx.settings)
+    weights = [grad.to(weight.dtype) for grad, weight in zip(found[2:], (*tensors[2:4], *scope), strict=True)]
+    return *found[:2], *weights[:2], None, None, None, weights[2:], None, None, None
+
+
+def _save_modulate(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    *tensors, ctx.eps = inputs
+    ctx.save_for_backward(*tensors)
+
+
+def _modulate_gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    x, shift, scale, index = ctx.saved_tensors
+    grad_x, grad_shift, grad_scale = modulate_backward(grad, x, shift, scale, index, ctx.eps)
+    return grad_x, grad_shift.to(shift.dtype), grad_scale.to(scale.dtype), None, None
+
+
+def _save_add_gated(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    ctx.save_for_backward(*inputs[1:])
+
+
+def _add_gated_gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    y, gate, index = ctx.saved_tensors
+    grad_y, grad_gate = add_gated_backward(grad, y, gate, index)
+    return grad, grad_y, grad_gate.to(gate.dtype), None
+
+
+qk.register_autograd(_qk_gradients, setup_context=_save_qk)
+modulate.register_autograd(_modulate_gradients, setup_context=_save_modulate)
+add_gated.register_autograd(_add_gated_gradients, setup_context=_save_add_gated)

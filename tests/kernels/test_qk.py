@@ -1,0 +1,141 @@
+"""QKNorm, RoPE and SCoPE in one pass: the kernels equal their twin, and the twin equals the model's own path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from sightline.encodings import Scope
+from sightline.encodings.rotary import apply_rope
+from sightline.kernels import ops, plain
+from sightline.kernels.plain import ScopeWeights
+from tests.kernels.cases import TOLERANCE, apart, qk_arguments
+
+SHAPES: list[dict[str, Any]] = [
+    {},
+    {"cameras": 2},
+    {"cameras": 0},
+    {"heads": 1, "head_dim": 16, "batch": 1, "tokens": 16},  # exactly one tile
+    {"heads": 5, "head_dim": 64, "batch": 1, "tokens": 18, "hidden": 16},  # more than one block of channels, two tiles
+    {"hidden": 17, "flip": False},
+]
+
+
+def leaves(arguments: list[Any]) -> list[torch.Tensor]:
+    return [*arguments[:4], *arguments[7]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_kernels_equal_the_twin_forward_and_backward(shape, dtype, device):
+    from sightline.kernels import qk_backward_triton, qk_triton
+
+    arguments = qk_arguments(**shape, dtype=dtype, device=device)
+    for one, other in zip(qk_triton.qk(*arguments), plain.qk(*arguments), strict=True):
+        assert one.dtype == dtype and one.shape == other.shape and one.is_contiguous()
+        assert apart(one, other) < TOLERANCE[dtype]
+    grads = [torch.randn_like(x) for x in arguments[:2]]
+    found = qk_backward_triton.qk_backward(*grads, *arguments)
+    for number, (one, other) in enumerate(zip(found, plain.qk_backward(*grads, *arguments), strict=True)):
+        assert one.shape == other.shape and one.dtype == other.dtype
+        assert apart(one, other) < TOLERANCE[dtype], number
+
+
+@pytest.mark.parametrize("cameras", [0, 1])
+def test_rows_of_fused_projections_and_shards_of_a_sequence(cameras, device):
+    """Query and key as thirds of one projection; and a half of the tokens with its half of tables and camera."""
+    from sightline.kernels import qk_triton
+
+    arguments = qk_arguments(cameras=cameras, device=device)
+    whole = plain.qk(*arguments)
+    joint = torch.cat([*arguments[:2], torch.zeros_like(arguments[0])], dim=-1)
+    strided = [*joint.chunk(3, dim=-1)[:2], *arguments[2:]]
+    half = [x[:, 4:] for x in strided[:2]] + arguments[2:4] + [x[:, 4:] for x in arguments[4:6]] + arguments[6:]
+    half[6] = None if cameras == 0 else arguments[6][:, 4:]
+    for one, part, other in zip(qk_triton.qk(*strided), qk_triton.qk(*half), whole, strict=True):
+        assert apart(one, other) < TOLERANCE[torch.float32]
+        assert apart(part, other[:, 4:]) < TOLERANCE[torch.float32]
+
+
+def test_no_nan_where_the_moment_is_zero_or_there_is_no_camera(device):
+    arguments = qk_arguments(device=device)
+    arguments[6][..., 3:6] = 0  # the whole clip at the anchor
+    inputs = [x.requires_grad_() for x in leaves(arguments)]
+    outputs = ops.qk(*arguments)
+    grads = torch.autograd.grad([x.sum() for x in outputs], inputs)
+    assert all(x.isfinite().all() for x in (*outputs, *grads))
+    without = ops.qk(*arguments[:6], None, [], *arguments[8:])
+    for one, other in zip(outputs, without, strict=True):
+        assert apart(one[:, 1], other[:, 1]) < 1e-6  # token 1 has no camera: nothing is added
+
+
+def test_the_twin_is_the_model_s_own_path():
+    layer = Scope(gate_hidden=5, moment_floor=1e-3).layer(36, 3).double()
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    arguments = qk_arguments(dtype=torch.float64)
+    arguments[7] = [getattr(layer, name) for name in ScopeWeights._fields]
+    arguments[9] = 1e-3
+    normed = [F.rms_norm(x, (36,), w, 1e-6) for x, w in zip(arguments[:2], arguments[2:4], strict=True)]
+    rotated = [apply_rope(x.unflatten(-1, (3, 12)), *arguments[4:6]) for x in normed]
+    expected = layer("inject", *rotated, rotated[0], arguments[6])[:2]
+    for one, other in zip(plain.qk(*arguments), expected, strict=True):
+        assert apart(one, other.flatten(2)) < TOLERANCE[torch.float64]
+
+
+@pytest.mark.parametrize("cameras", [0, 1, 2])
+def test_gradcheck_and_the_twin_s_written_out_gradient(cameras):
+    arguments = qk_arguments(cameras=cameras, tokens=4, heads=2, head_dim=4, hidden=3, dtype=torch.float64)
+    inputs = [x.requires_grad_() for x in leaves(arguments)]
+
+    def call(function: Any) -> Any:
+        return lambda *x: function(*x[:4], *arguments[4:7], list(x[4:]), *arguments[8:])
+
+    assert torch.autograd.gradcheck(call(plain.qk), inputs, fast_mode=True)
+    assert torch.autograd.gradcheck(call(ops.qk), inputs, fast_mode=True)  # float64: the twin and its own backward
+
+
+@pytest.mark.parametrize("cameras", [0, 1])
+def test_opcheck(cameras):
+    arguments = qk_arguments(cameras=cameras, dtype=torch.float64)
+    for tensor in leaves(arguments):
+        tensor.requires_grad_()
+    torch.library.opcheck(ops.qk, tuple(arguments))
+    plainly = [x.detach() if isinstance(x, torch.Tensor) else x for x in arguments]
+    plainly[7] = [x.detach() for x in arguments[7]]
+    grads = [torch.randn_like(x) for x in plainly[:2]]
+    torch.library.opcheck(ops.qk_backward, (*grads, *plainly))
+
+
+def test_it_compiles_whole_with_its_gradient():
+    arguments = qk_arguments(dtype=torch.float64)
+    inputs = [x.requires_grad_() for x in leaves(arguments)]
+
+    def loss(*x: torch.Tensor) -> torch.Tensor:
+        query, key = ops.qk(*x[:4], *arguments[4:7], list(x[4:]), *arguments[8:])
+        return (query * key).sum()
+
+    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager")
+    for one, other in zip(
+        torch.autograd.grad(compiled(*inputs), inputs), torch.autograd.grad(loss(*inputs), inputs), strict=True
+    ):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="real widths need a GPU")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("heads, tokens", [(24, 8190), (40, 4097)])
+def test_real_widths_on_a_gpu(heads, tokens, dtype, device):
+    arguments = qk_arguments(2, tokens, heads, 128, cameras=1, hidden=16, dtype=dtype, device=device)
+    inputs = [x.requires_grad_() for x in leaves(arguments)]
+    results = []
+    for function in (ops.qk, plain.qk):
+        outputs = function(*arguments)
+        grads = [torch.sin(7 * x.detach()) for x in arguments[:2]]
+        results.append([*outputs, *torch.autograd.grad(outputs, inputs, grads)])
+    for number, (one, other) in enumerate(zip(*results, strict=True)):
+        assert apart(one, other) < TOLERANCE[dtype], number
