@@ -5,7 +5,8 @@
 #     benchmarks/kernels_on_gpu.sh OUT tests kernels        some of: tests kernels 5b 14b training
 #
 # Every part writes its own log, json and picture under OUT at once, has a limit of its own in seconds, and does not stop the next.
-# Parts are in the order of what must be known first. PYTHON names the interpreter.
+# Parts are in the order of what must be known first; with pytest-xdist the tests take a fraction of their limit. PYTHON names
+# the interpreter. What a part has measured before its limit is in its bench.json.
 set -u
 out=${1:?usage: benchmarks/kernels_on_gpu.sh OUT [tests kernels 5b 14b training]}
 shift
@@ -37,7 +38,7 @@ several=()
 "$python" -c "import xdist" 2>/dev/null && several=(-n 6)
 for one in $parts; do
     case $one in
-        tests) part tests 130 "$python" -m pytest -q "${several[@]}" tests/kernels tests/backbones/test_accelerate.py ;;
+        tests) part tests 240 "$python" -m pytest -q "${several[@]}" tests/kernels tests/backbones/test_accelerate.py ;;
         kernels) bench kernels 60 --model 5b 14b --what kernels ;;
         5b) bench 5b 180 --model 5b --what inference ;;
         14b) bench 14b 120 --model 14b --layers 4 --steps 5 --what inference --methods stock scope ucpe prope \
