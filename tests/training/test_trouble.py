@@ -48,7 +48,8 @@ def test_an_older_checkpoint_is_not_resumed_over_newer_ones(small):
     with pytest.raises(SightlineError, match="older than step-00000006"):
         trainer.train(changed(small, "optimiser", steps=9), resume=str(older))
     with pytest.raises(SightlineError, match="has done 6 steps"):
-        trainer.train(small, resume="latest")
+        trainer.train(changed(small, "optimiser", steps=4), resume="latest")
+    assert trainer.train(small, resume="latest") == run  # finished: nothing to do
     assert list_checkpoints(run / "checkpoints") == [older, newest]
 
 

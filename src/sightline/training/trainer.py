@@ -35,10 +35,10 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
     if resume is None and checkpoint.list_checkpoints(run / "checkpoints"):
         raise SightlineError(f"{run} holds checkpoints of an earlier run: expected --resume latest, or another output.")
     found = None if resume is None else checkpoint.find_checkpoint(run, resume)
-    if found is not None and checkpoint.read_state(found).step >= recipe.optimiser.steps:
-        raise SightlineError(
-            f"{found} has done {checkpoint.read_state(found).step} steps: expected optimiser.steps above that to go on."
-        )
+    if found is not None and (done := checkpoint.read_state(found).step) >= recipe.optimiser.steps:
+        if done == recipe.optimiser.steps:
+            return run  # a finished run that is started again has nothing to do
+        raise SightlineError(f"{found} has done {done} steps: expected optimiser.steps above that to go on.")
     accelerator = Accelerator(cpu=not torch.cuda.is_available())
     device, rank, processes = accelerator.device, accelerator.process_index, accelerator.num_processes
     micro_batches = shares_of_a_step(recipe.optimiser, rank, processes)
