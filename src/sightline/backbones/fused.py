@@ -24,9 +24,6 @@ MOST_TIMESTEPS = 64  # in one call; more, as when every frame has its own noise,
 class FusedWanAttnProcessor(CameraWanAttnProcessor):
     """QKNorm, RoPE and, where the encoding fuses, the camera in one pass. Serves stock layers and camera layers."""
 
-    _attention_backend = None
-    _parallel_config = None
-
     def __call__(
         self,
         attn: WanAttention,

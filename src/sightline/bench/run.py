@@ -18,12 +18,12 @@ from sightline.bench.kernels import time_kernels
 from sightline.bench.models import METHODS, MODES, Mode, Setting, call_arguments, random_base, variant
 from sightline.errors import SightlineError
 from sightline.files import write_whole
+from sightline.generation.memory import GIB
 from sightline.kernels import HAS_TRITON
 from sightline.training.recipe import Model
 from sightline.training.trainable import choose_trainable
 
 What = Literal["inference", "training", "kernels"]
-GIB = 2**30
 FLOOR = "floor"
 REFERENCE = "stock compiled"  # what users of the camera-free model run at best
 

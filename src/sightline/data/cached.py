@@ -12,6 +12,7 @@ from torch import Tensor
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.cache import read_header, read_json
 from sightline.data.encode import padded_text
+from sightline.data.order import grouped
 from sightline.errors import SightlineError
 
 
@@ -72,10 +73,7 @@ class CachedClips:
 
     def groups(self) -> dict[str, list[int]]:
         """Indices of the clips of each source, for a mixture (see sightline.data.order.Mixed)."""
-        groups: dict[str, list[int]] = {}
-        for index, entry in enumerate(self.entries):
-            groups.setdefault(entry["source"], []).append(index)
-        return groups
+        return grouped([entry["source"] for entry in self.entries])
 
     def _shard(self, number: int) -> tuple[Any, list[dict[str, Any]]]:
         if number not in self._open:

@@ -118,7 +118,11 @@ class ClipEncoder:
 
 
 def pixels(frames: np.ndarray) -> Tensor:  # [T, H, W, 3] uint8 -> [1, 3, T, H, W] float32 in -1..1
-    return (torch.from_numpy(frames).float() / 255.0 * 2.0 - 1.0).permute(3, 0, 1, 2)[None]
+    return as_video(torch.from_numpy(frames)[None])
+
+
+def as_video(frames: Tensor) -> Tensor:  # [B, T, H, W, 3] uint8 -> [B, 3, T, H, W] float32 in -1..1
+    return (frames.float() / 255.0 * 2.0 - 1.0).permute(0, 4, 1, 2, 3)
 
 
 def padded_text(text: Tensor, tokens: int = TEXT_TOKENS) -> Tensor:  # [n, D] -> [tokens, D]

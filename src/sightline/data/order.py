@@ -91,6 +91,14 @@ class Mixed:
         return group[rounds[source][1][place]]
 
 
+def grouped(names: Sequence[str]) -> dict[str, list[int]]:
+    """Where each name stands, in the order of their first appearance: the groups of a mixture."""
+    groups: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        groups.setdefault(name, []).append(index)
+    return groups
+
+
 def _permutation(length: int, *key: int) -> list[int]:
     return torch.randperm(length, generator=_generator(*key)).tolist()
 

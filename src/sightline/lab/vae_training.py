@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.progress import Progress
 from torch import Tensor, nn
 
+from sightline.data.encode import as_video
 from sightline.errors import SightlineError
 from sightline.files import write_whole, written_folder
 from sightline.lab import whole_sequence
@@ -114,16 +115,12 @@ def sample_styles(frames: int, size: int, seeds: range) -> list[WorldBatch]:
 
 
 def take(pool: Tensor, batch: int, generator: torch.Generator) -> Tensor:  # -> [B, 3, T, H, W] in -1..1
-    """Random clips, each mirrored half of the time; the whole batch runs backwards half of the time."""
+    """Random clips, each mirrored half of the time and run backwards half of the time."""
     chosen = torch.randint(len(pool), (batch,), generator=generator, device=pool.device)
     video = as_video(pool[chosen])
     mirror, backwards = torch.rand(2, batch, generator=generator, device=pool.device) < 0.5
     video = torch.where(mirror[:, None, None, None, None], video.flip(4), video)
     return torch.where(backwards[:, None, None, None, None], video.flip(2), video)
-
-
-def as_video(frames: Tensor) -> Tensor:  # [B, T, H, W, 3] uint8 -> [B, 3, T, H, W] in -1..1
-    return frames.permute(0, 4, 1, 2, 3).float() / 127.5 - 1.0
 
 
 def reconstruction_loss(vae: AutoencoderKLWan, video: Tensor) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ from sightline.cameras.tokens import CameraTokens
 from sightline.data.cached import CachedClip
 from sightline.data.clip import Clip
 from sightline.data.cut import Cut
-from sightline.data.encode import ClipEncoder, padded_text
+from sightline.data.encode import ClipEncoder, as_video, padded_text
 from sightline.worlds import WorldBatch, sample_batch
 from sightline.worlds.many import BATCH, film_together, made
 
@@ -138,7 +138,7 @@ class Filmed:
     def _film(self, sampled: list[Sampled]) -> Encoded:
         device = self.encoder.pipe.vae.device
         frames = film_together([one.batch for one in sampled], device)  # [B, T, H, W, 3] uint8
-        video = frames.permute(0, 4, 1, 2, 3).float() / 127.5 - 1.0
+        video = as_video(frames)
         packed = torch.cat([one.packed for one in sampled])
         rows, columns = self._rows_and_columns()
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):

@@ -19,7 +19,7 @@ from sightline.data.cached import CachedClips
 from sightline.data.clips import Clips
 from sightline.data.cut import Cut
 from sightline.data.encode import ClipEncoder, padded_text
-from sightline.data.order import Mixed, Order, Shuffled
+from sightline.data.order import Mixed, Order, Shuffled, grouped
 from sightline.data.sources import Worlds, open_sources
 from sightline.data.split import is_held_out
 from sightline.errors import SightlineError
@@ -101,12 +101,12 @@ def make_feed(
             OneByOne(cached, one, lambda clip: clip, patch, data.text_tokens, data.keep_in_memory)
             for one in (kept, others)
         )
-        groups = _grouped([cached.entries[index]["source"] for index in kept])
+        groups = grouped([cached.entries[index]["source"] for index in kept])
     else:
         encoder.check_size(data.width, data.height)
         pipe.vae.to(device)  # clips are encoded where the model is trained
         clips = [_clips_of(data, part) for part in ("train", "held-out")]
-        groups = _grouped([clips[0].sources[window.source].name for window in clips[0].windows])
+        groups = grouped([clips[0].sources[window.source].name for window in clips[0].windows])
         if all(_made_to_measure(source, clips[0].cut) for source in clips[0].sources):
             train, held_out = (_filmed(part, data, encoder, patch, quiet) for part in clips)
         else:
@@ -162,10 +162,3 @@ def to_device(batch: Batch, device: torch.device) -> Batch:
 def scene_of(entry: dict[str, Any]) -> str:
     """The place a cached clip shows; caches of an earlier form name only shot@frame."""
     return str(entry.get("scene") or entry["name"].rpartition("@")[0])
-
-
-def _grouped(names: Sequence[str]) -> dict[str, list[int]]:
-    groups: dict[str, list[int]] = {}
-    for index, name in enumerate(names):
-        groups.setdefault(name, []).append(index)
-    return groups

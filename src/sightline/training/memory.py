@@ -8,10 +8,8 @@ from typing import Any
 import torch
 
 from sightline.errors import SightlineError
+from sightline.generation.memory import GIB
 from sightline.training.recipe import Recipe
-
-GIB = 2**30
-
 
 # Numbers that a Wan block keeps for its backward pass, per token and per channel of its width, in autocast's dtype.
 # tests/training/test_memory.py counts them on a small block.

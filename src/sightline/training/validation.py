@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from sightline.cameras.tokens import CameraTokens
 from sightline.data.encode import ONE_AT_A_TIME
 from sightline.generation.generate import pipeline_for_mode
+from sightline.pictures import side_by_side
 from sightline.training.feeds import Feed
 from sightline.training.objective import Batch, Draw, draw, flow_matching_loss, sigma_of
 from sightline.training.recipe import Recipe
@@ -43,31 +44,18 @@ def validate(
     eager = torch.compiler.set_stance("force_eager") if recipe.model.compile else nullcontext()
     try:
         with eager:
-            return _validate(model, bare, pipe, feed, recipe, report, step, device)
+            figures = held_out_losses(model, feed, recipe, device)
+            figures |= camera_figures(bare)
+            report.log_validation(figures, step)
+            for index in range(min(recipe.validation.videos, len(feed.held_out))):
+                true, generated = generate_beside(bare, pipe, feed, recipe, index, device)
+                if report.speaks:
+                    both = side_by_side(true, generated)
+                    save_video(both, Path(recipe.output) / "samples" / f"step-{step:08d}-{index}.mp4")
+                    report.video(f"true beside generated {index}", both, step)
+            return figures
     finally:
         bare.train()
-
-
-def _validate(
-    model: nn.Module,
-    bare: nn.Module,
-    pipe: Any,
-    feed: Feed,
-    recipe: Recipe,
-    report: Report,
-    step: int,
-    device: torch.device,
-) -> dict[str, float]:
-    figures = held_out_losses(model, feed, recipe, device)
-    figures |= camera_figures(bare)
-    report.log_validation(figures, step)
-    for index in range(min(recipe.validation.videos, len(feed.held_out))):
-        true, generated = generate_beside(bare, pipe, feed, recipe, index, device)
-        if report.speaks:
-            both = np.concatenate([true, generated], axis=2)
-            save_video(both, Path(recipe.output) / "samples" / f"step-{step:08d}-{index}.mp4")
-            report.video(f"true beside generated {index}", both, step)
-    return figures
 
 
 @torch.no_grad()
