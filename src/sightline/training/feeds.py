@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -24,7 +24,7 @@ from sightline.data.sources import Worlds, open_sources
 from sightline.data.split import is_held_out
 from sightline.errors import SightlineError
 from sightline.training.encoded import EncodedClips, Filmed, OneByOne, World, encode_clip
-from sightline.training.objective import Batch
+from sightline.training.objective import Batch, Draw
 from sightline.training.recipe import Data
 
 
@@ -43,21 +43,33 @@ class Feed:
         self.empty_text, self.with_camera = empty_text, with_camera
 
     def micro_batches(
-        self, start: int, batch: int, share: list[slice], workers: int, device: torch.device
-    ) -> Iterator[Batch]:
-        """This process's micro-batches of the clips start, start + 1, ...; the next are read while one is used.
+        self,
+        start: int,
+        batch: int,
+        share: list[slice],
+        workers: int,
+        device: torch.device,
+        chance: Callable[[Batch], Draw],
+    ) -> Iterator[tuple[Batch, Draw]]:
+        """This process's micro-batches of the clips start, start + 1, ..., with what chance decides for each.
 
-        batch: clips of a whole step. share: the micro-batches of a step that are this process's.
+        batch: clips of a whole step. share: the micro-batches of a step that are this process's. The next ones are read and
+        drawn while one is used: a generator per clip is some hundred small launches, during which a device would idle.
         """
+
+        def ready(indices: Sequence[int], numbers: Sequence[int]) -> tuple[Batch, Draw]:
+            read = to_device(self._read(self.train, indices, numbers), device)
+            return read, chance(read)
+
         indices, pool = self.order.from_position(start), ThreadPoolExecutor(max(workers, 1))
-        waiting: list[Future[Batch]] = []
+        waiting: list[Future[tuple[Batch, Draw]]] = []
         try:
             while True:
                 while len(waiting) <= workers * len(share):
                     step, numbers = list(islice(indices, batch)), range(start, start + batch)
-                    waiting += [pool.submit(self._read, self.train, step[one], numbers[one]) for one in share]
+                    waiting += [pool.submit(ready, step[one], numbers[one]) for one in share]
                     start += batch
-                yield to_device(waiting.pop(0).result(), device)
+                yield waiting.pop(0).result()
         finally:
             pool.shutdown(wait=False, cancel_futures=True)
 

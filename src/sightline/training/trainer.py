@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -83,18 +84,19 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
             write_whole(run / "recipe.yaml", recipe.to_yaml())
 
         batches = feed.micro_batches(
-            done * recipe.optimiser.batch, recipe.optimiser.batch, micro_batches, recipe.data.workers, device
-        )
+            done * recipe.optimiser.batch, recipe.optimiser.batch, micro_batches, recipe.data.workers, device,
+            chance=partial(draw, objective=recipe.objective, seed=recipe.seed),
+        )  # fmt: skip
         clock = Clock(recipe.optimiser.seconds, accelerator)
         for step in report.steps(done, recipe.optimiser.steps):
             started = time.perf_counter()
             spent = clock.spent()
             loss = torch.zeros((), device=device)
             for micro in range(len(micro_batches)):
-                batch = next(batches)
+                batch, drawn = next(batches)
                 set_sync(model, last=micro == len(micro_batches) - 1)
                 with autocast(recipe, device):
-                    losses = flow_matching_loss(model, batch, draw(batch, recipe.objective, recipe.seed))
+                    losses = flow_matching_loss(model, batch, drawn)
                 # Gradients are averaged over processes, so each process's share is divided by its own clips alone.
                 part = losses.sum() * processes / recipe.optimiser.batch
                 part.backward()

@@ -47,7 +47,7 @@ def validate(
             figures = held_out_losses(model, feed, recipe, device)
             figures |= camera_figures(bare)
             report.log_validation(figures, step)
-            for index in range(min(recipe.validation.videos, len(feed.held_out))):
+            for index in spread(recipe.validation.videos, len(feed.held_out)):
                 true, generated = generate_beside(bare, pipe, feed, recipe, index, device)
                 if report.speaks:
                     both = side_by_side(true, generated)
@@ -61,14 +61,14 @@ def validate(
 @torch.no_grad()
 def held_out_losses(model: nn.Module, feed: Feed, recipe: Recipe, device: torch.device) -> dict[str, float]:
     """Mean loss over held-out clips at fixed noise: with the clip's camera, without any, and with the next clip's."""
-    count = min(recipe.validation.clips, len(feed.held_out))
+    chosen = spread(recipe.validation.clips, len(feed.held_out))
     totals: dict[str, list[Tensor]] = {"loss": []}
-    for index in range(count):
+    for place, index in enumerate(chosen):
         batch = feed.validation([index], device)
         variants: dict[str, CameraTokens | None] = {"loss": batch.camera}
         if batch.camera is not None:
             variants["loss_without_camera"] = CameraTokens.absent(batch.camera.grid).to(device)
-            variants["loss_with_another_camera"] = feed.validation([(index + 1) % count], device).camera
+            variants["loss_with_another_camera"] = feed.validation([chosen[(place + 1) % len(chosen)]], device).camera
         for level in range(_LEVELS):
             drawn = fixed_draw(batch, recipe, (level + 0.5) / _LEVELS)
             for name, camera in variants.items():
@@ -76,6 +76,12 @@ def held_out_losses(model: nn.Module, feed: Feed, recipe: Recipe, device: torch.
                 losses = flow_matching_loss(model, dataclasses.replace(batch, camera=camera), drawn)
                 totals.setdefault(name, []).append(losses.mean())
     return {name: torch.stack(values).mean().item() for name, values in totals.items()}
+
+
+def spread(count: int, clips: int) -> list[int]:
+    """Indices of `count` clips, or of all where there are fewer, evenly spread: sources follow one another."""
+    count = min(count, clips)
+    return [place * clips // count for place in range(count)]
 
 
 def fixed_draw(batch: Batch, recipe: Recipe, level: float) -> Draw:
