@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,21 @@ def test_only_the_named_set_is_trained_and_it_exports(small, tmp_path, train):
     else:
         with pytest.raises(SightlineError, match="would hold the camera alone"):
             export(Path(recipe.output), tmp_path / "camera.safetensors")
+
+
+@pytest.mark.parametrize("train", ["encoding", "lora"])
+def test_a_run_goes_on_from_a_camera_file_with_lora_weights(small, tmp_path, train):
+    recipe = changed(changed(small, "model", train="lora", lora_rank=2), "optimiser", steps=3)
+    first = export(trainer.train(recipe), tmp_path / "first.safetensors")
+    again = replace(changed(recipe, "model", train=train, camera=str(first)), output=str(tmp_path / "again"))
+    again = changed(again, "optimiser", steps=1, rate=1e-12)  # a step that changes next to nothing
+    second = load_file(export(trainer.train(again), tmp_path / "second.safetensors"))
+    kept = load_file(first)
+    assert any("lora_B" in name and tensor.abs().max() > 0 for name, tensor in kept.items())
+    assert set(second) == set(kept) and all(torch.allclose(second[name], kept[name], atol=1e-6) for name in kept)
+    if train == "lora":
+        with pytest.raises(SightlineError, match="lora_rank is 4"):
+            trainer.train(replace(changed(again, "model", lora_rank=4), output=str(tmp_path / "other")))
 
 
 def test_camera_free_training_uses_the_same_trainer(small):

@@ -59,10 +59,18 @@ def save_camera(model: CameraWanTransformer3DModel, path: str | Path, component:
 
 
 def load_camera(
-    model: WanTransformer3DModel, path: str | Path, component: str = "transformer", *, copy: bool = True
+    model: WanTransformer3DModel,
+    path: str | Path,
+    component: str = "transformer",
+    *,
+    copy: bool = True,
+    keep_lora: bool = False,
 ) -> CameraWanTransformer3DModel:
     """The model with a camera file's parameters. A stock model is retrofitted (see from_transformer for `copy`); a model
-    that carries the same encoding already is filled in place. Anything that does not fit is refused by name."""
+    that carries the same encoding already is filled in place. Anything that does not fit is refused by name.
+
+    keep_lora: the file's LoRA weights stay an adapter, to be trained on (needs peft), instead of going into the weights.
+    """
     if not isinstance(model, WanTransformer3DModel):
         raise SightlineError(f"model is a {type(model).__name__}: expected a WanTransformer3DModel.")
     _require_component(component)
@@ -104,7 +112,11 @@ def load_camera(
     with torch.no_grad():
         for name, parameter in own.items():
             parameter.copy_(tensors[name])
-    _add_lora(model, lora, path)
+    layers = _lora_layers(model, lora, path)
+    if keep_lora and layers:
+        _attach_lora(model, layers)
+    else:
+        _add_lora(model, layers)
     return model
 
 
@@ -117,10 +129,11 @@ def _lora_of(state: dict[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
-@torch.no_grad()
-def _add_lora(model: CameraWanTransformer3DModel, lora: dict[str, Tensor], path: Path) -> None:
-    """weight + B A, as new tensors: a base that shares its own stays as it is."""
-    parameters = dict(model.named_parameters())
+def _lora_layers(
+    model: CameraWanTransformer3DModel, lora: dict[str, Tensor], path: Path
+) -> dict[str, tuple[Tensor, Tensor]]:
+    """A [rank, in] and B [out, rank] by the name of the layer they belong to."""
+    parameters, layers = dict(model.named_parameters()), {}
     for name, a in lora.items():
         layer, half = name.rsplit(".lora_", 1)
         if half == "B":
@@ -130,8 +143,29 @@ def _add_lora(model: CameraWanTransformer3DModel, lora: dict[str, Tensor], path:
             raise SightlineError(f"{path}: {name} fits no layer of this model, expected LoRA weights made for it.")
         if not (a.isfinite().all() and b.isfinite().all()):
             raise SightlineError(f"{path}: {name} holds values that are not finite, expected finite weights.")
-        change = (b.float() @ a.float()).to(weight.device)
-        weight.data = (weight.float() + change).to(weight.dtype)
+        layers[layer] = a, b
+    return layers
+
+
+@torch.no_grad()
+def _add_lora(model: CameraWanTransformer3DModel, layers: dict[str, tuple[Tensor, Tensor]]) -> None:
+    """weight + B A, as new tensors: a base that shares its own stays as it is."""
+    parameters = dict(model.named_parameters())
+    for layer, (a, b) in layers.items():
+        weight = parameters[f"{layer}.weight"]
+        weight.data = (weight.float() + (b.float() @ a.float()).to(weight.device)).to(weight.dtype)
+
+
+@torch.no_grad()
+def _attach_lora(model: CameraWanTransformer3DModel, layers: dict[str, tuple[Tensor, Tensor]]) -> None:
+    from peft import LoraConfig
+
+    rank = next(iter(layers.values()))[0].shape[0]
+    model.add_adapter(LoraConfig(r=rank, lora_alpha=rank, target_modules=list(layers)))
+    parameters = dict(model.named_parameters())
+    for layer, halves in layers.items():
+        for half, tensor in zip("AB", halves, strict=True):
+            parameters[f"{layer}.lora_{half}.default.weight"].copy_(tensor)
 
 
 def is_camera_file(path: Path) -> bool:

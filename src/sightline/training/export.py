@@ -65,7 +65,7 @@ def export(
             )
         save_camera(model, output, recipe.model.component)
         return output
-    if recipe.model.train == "lora":
+    if getattr(model, "peft_config", None):
         model.fuse_lora()
         model.unload_lora()
     for name, parameter in model.named_parameters():

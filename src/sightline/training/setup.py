@@ -33,7 +33,9 @@ def build_model(pipe: Any, settings: Model) -> nn.Module:
     model = getattr(pipe, settings.component)
     wanted = None if settings.encoding is None else encoding_from_config(settings.encoding)
     if settings.camera is not None:
-        model = load_camera(model, settings.camera, settings.component, copy=False)
+        # Sets that leave the backbone alone are saved as a camera file again, so its LoRA must stay apart from the weights.
+        keep = settings.train in ("lora", "encoding")
+        model = load_camera(model, settings.camera, settings.component, copy=False, keep_lora=keep)
     elif wanted is not None and not isinstance(model, CameraWanTransformer3DModel):
         model = CameraWanTransformer3DModel.from_transformer(model, wanted, copy=False)
     if wanted is not None and not model.encoding.computes_as(wanted):

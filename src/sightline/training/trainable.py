@@ -31,9 +31,15 @@ def choose_trainable(model: nn.Module, settings: Model) -> dict[str, nn.Paramete
                 "model.train is 'lora' but peft is not installed: pip install 'sightline[train]'."
             ) from None
         adapter: Any = model
-        adapter.add_adapter(
-            LoraConfig(r=settings.lora_rank, lora_alpha=settings.lora_rank, target_modules=_LORA_LAYERS)
-        )
+        carried = getattr(model, "peft_config", {}).get("default")  # by the camera weights that the run starts from
+        if carried is None:
+            adapter.add_adapter(
+                LoraConfig(r=settings.lora_rank, lora_alpha=settings.lora_rank, target_modules=_LORA_LAYERS)
+            )
+        elif carried.r != settings.lora_rank:
+            raise SightlineError(
+                f"model.lora_rank is {settings.lora_rank}: model.camera holds LoRA of rank {carried.r}, expected the same."
+            )
     pattern = re.compile(_SETS[settings.train])
     chosen = {}
     for name, parameter in model.named_parameters():
