@@ -11,9 +11,10 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from sightline.evaluation import pose_errors
 from sightline.evaluation.estimators import Hints, get_estimator
+from sightline.evaluation.estimators._agreement import agreement, going_along
 from sightline.evaluation.floors import TrueClip, estimator_floor, floor_summary, held_out_truths
 from sightline.lab.measure import held_out_clips
-from sightline.worlds import film, sample_clip
+from sightline.worlds import film, sample_batch, sample_clip
 
 FRAMES, SIZE = 9, 96
 
@@ -110,6 +111,81 @@ def test_a_video_without_contrast_is_a_failure():
     assert answer.trajectory is None and answer.failure
 
 
+def blotches(seed: int, size: int = 64, frames: int = 6) -> np.ndarray:
+    """What a model makes that has learnt nothing: smooth noise, another in every frame."""
+    noise = torch.randn(frames, 3, size, size, generator=torch.Generator().manual_seed(seed))
+    smooth = torch.nn.functional.avg_pool2d(noise, 5, 1, 2)
+    return (128 + 50 * smooth / smooth.std()).clamp(0, 255).byte().permute(0, 2, 3, 1).numpy()
+
+
+@pytest.mark.parametrize("first_is_true", [True, False])
+def test_smooth_noise_is_a_failure_whatever_its_first_frame(first_is_true):
+    path = moves.truck(0.2, frames=6, width=64, height=64)
+    clip = filmed(path)
+    video = blotches(0)
+    if first_is_true:
+        video[0] = clip.frames[0]
+    answer = get_estimator("direct").estimate(video, clip.hints)
+    assert answer.trajectory is None and answer.confidence < 0.4
+
+
+def test_a_soft_video_with_noise_and_a_drift_of_colour_is_measured():
+    clip = filmed(small(moves.truck, 0.3))
+    pictures = torch.from_numpy(clip.frames).permute(0, 3, 1, 2).float()
+    kernel = torch.tensor([1.0, 4.0, 6.0, 4.0, 1.0]) / 16  # a Gaussian of 1 pixel
+    kernel = (kernel[:, None] * kernel).expand(3, 1, 5, 5)
+    soft = torch.nn.functional.conv2d(
+        torch.nn.functional.pad(pictures, (2, 2, 2, 2), mode="replicate"), kernel, groups=3
+    )
+    soft += 3 * torch.randn(soft.shape, generator=torch.Generator().manual_seed(0))
+    soft += torch.linspace(0, 6, FRAMES)[:, None, None, None]
+    answer = get_estimator("direct").estimate(soft.clamp(0, 255).byte().permute(0, 2, 3, 1).numpy(), clip.hints)
+    assert answer.trajectory is not None, answer.failure
+    found = pose_errors(answer.trajectory, clip.trajectory)
+    assert found.rot_err < 0.005 and found.trans_err < 0.03 * 0.3 and answer.confidence > 0.75
+
+
+def test_a_car_that_drives_ahead_is_left_out():
+    """It is near and takes an eighth of the picture; aligned to it as well, the path was wrong by a fifth of its length."""
+    batch = sample_batch("openworld", [900_003], 33, 128, 128)
+    frames, depth = batch.render("cpu")
+    path = batch.reported_trajectory(0)
+    path = path.replace(camera_to_world=path.camera_to_world[:10], intrinsics=path.intrinsics[:10]).anchored()
+    clip = TrueClip("car", frames[0, :10].numpy(), depth[0, 0] * float(batch.scale[0]), path)
+    row = estimator_floor(get_estimator("direct", refinements=0), [clip])[0]
+    assert row.errors is not None and row.translation_share is not None
+    assert row.errors.rot_err < 0.002 and row.translation_share < 0.02
+
+
+def test_regions_that_are_displaced_beside_the_others_are_left_out():
+    generator = torch.Generator().manual_seed(0)
+    slopes = 0.1 * torch.randn(2, 64 * 64, 2, generator=generator)
+    shift = torch.zeros(2, 64, 64, 2)
+    shift[:, 16:40, 8:32] = torch.tensor([0.5, -0.3])  # what moves by itself
+    shift[1] += torch.tensor([1.0, 0.0])  # a frame that is not in its place yet
+    residual = (slopes * shift.view(2, -1, 2)).sum(-1) + 1e-4 * torch.randn(2, 64 * 64, generator=generator)
+    weight = going_along(residual, slopes, torch.ones(2, 64 * 64), (64, 64)).view(2, 64, 64)
+    assert float(weight[0, 16:40, 8:32].max()) == 0 and float(weight[0, :, 32:].min()) > 0.9
+    assert float(weight[1].min()) > 0.3  # nothing is left out before it is
+
+
+def test_agreement_is_of_structure_not_of_brightness():
+    generator = torch.Generator().manual_seed(0)
+    expected = torch.nn.functional.avg_pool2d(torch.rand(1, 1, 68, 68, generator=generator), 5, 1).flatten(1)
+    other = torch.nn.functional.avg_pool2d(torch.rand(1, 1, 68, 68, generator=generator), 5, 1).flatten(1)
+    whole = torch.ones_like(expected)
+
+    def share(seen, inside=whole):
+        return float(agreement(expected, seen, inside, (64, 64)))
+
+    assert share(0.3 * expected + 0.5) == 1 and share(1 - expected) == 0
+    assert share(other) < 0.2 and share(torch.full_like(expected, 0.5)) == 0
+    half = torch.where(torch.arange(64 * 64) < 32 * 64, expected, other)
+    assert 0.45 < share(half) < 0.65
+    assert share(half, (torch.arange(64 * 64) < 32 * 64)[None].float()) > 0.98
+    assert share(expected, 0 * whole) == 0
+
+
 def test_the_unit_of_the_depth_is_the_unit_of_the_answer():
     clip = filmed(small(moves.truck, 0.2, frames=4))
     estimator = get_estimator("direct", refinements=1)
@@ -123,6 +199,16 @@ def test_another_scene_after_a_cut_is_a_failure():
     clip, other = filmed(small(moves.truck, 0.1)), filmed(small(moves.truck, 0.1), 900_027)
     video = np.concatenate([clip.frames[:3], other.frames[3:]])
     assert not get_estimator("direct").estimate(video, clip.hints).ok
+
+
+def test_a_video_that_starts_with_another_picture_than_the_depth_s_is_a_failure():
+    clip, other = filmed(small(moves.truck, 0.1, frames=3)), filmed(small(moves.truck, 0.1, frames=3), 900_027)
+    told = Hints(lens=clip.trajectory, depth=clip.depth, first=clip.frames[0])
+    answer = get_estimator("direct").estimate(other.frames, told)
+    assert answer.trajectory is None and "the picture whose depth is given" in (answer.failure or "")
+    assert answer.confidence < 0.4 and get_estimator("direct").estimate(clip.frames, told).ok
+    with pytest.raises(SightlineError, match=r"first is \[8, 8, 3\]: expected \[96, 96, 3\]"):
+        get_estimator("direct").estimate(clip.frames, Hints(clip.trajectory, clip.depth, clip.frames[0, :8, :8]))
 
 
 def test_what_is_missing_is_told_in_a_sentence():

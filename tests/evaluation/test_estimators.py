@@ -41,6 +41,10 @@ def test_colmap_places_a_truck_in_metres(monkeypatch):
     strict = colmap(worst_reprojection=0.01)._answer(found_models[0], clip.frames, Hints(), None, None)
     assert strict.trajectory is None and "reprojection error" in (strict.failure or "")
 
+    anywhere = 1 + 4 * torch.rand(clip.depth.shape, generator=torch.Generator().manual_seed(0))  # of no scene
+    lost = colmap()._answer(found_models[0], clip.frames, clip.hints, None, anywhere)
+    assert lost.trajectory is None and "lie where its depth says" in (lost.failure or "") and lost.confidence < 0.5
+
 
 def test_colmap_answers_pure_rotation_by_rotations():
     clip = filmed_truth("rotation", frames=5)

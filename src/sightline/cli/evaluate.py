@@ -244,22 +244,6 @@ class VBench:
     """Folder to write."""
 
     def run(self) -> None:
-        from sightline.evaluation import vbench
+        from sightline.evaluation.vbench import judge
 
-        files: dict[str, Path] = {}
-        for text in self.results:
-            label, equals, file = text.rpartition("=")
-            if not equals or not label or not file:
-                raise SightlineError(f"results has {text!r}: expected LABEL=FILE.")
-            files[label] = Path(file)
-        asked: dict[str, int] = {}
-        if self.runs:
-            videos, asked = vbench.collect(self.runs, self.output)
-            missing = [label for label in videos if label not in files]
-            python = vbench.set_up(self.environment.expanduser(), self.python) if missing else Path()
-            for label in missing:
-                place = self.output / "results"
-                files[label] = vbench.run_vbench(python, videos[label], videos[label].name, place, self.device)
-        elif not files:
-            raise SightlineError("no run is given: expected folders of sightline evaluate, or --results LABEL=FILE.")
-        print_line(vbench.write_vbench(files, asked, self.output))
+        print_line(judge(self.runs, self.results, self.environment, self.python, self.device, self.output))

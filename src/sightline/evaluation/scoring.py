@@ -54,7 +54,7 @@ class Scored:
         from sightline.evaluation.estimators import Hints
 
         try:
-            hints = Hints(lens=case.trajectory, depth=case.depth, name=f"{case.name}-{which}")
+            hints = Hints(lens=case.trajectory, depth=case.depth, first=case.first, name=f"{case.name}-{which}")
             found = estimator.estimate(video, hints)
         except SightlineError as error:
             if self.strict:

@@ -35,6 +35,28 @@ vbench.VBench(device, str(info), output).evaluate(
 """
 
 
+def judge(
+    runs: Sequence[Path], results: Sequence[str], environment: Path, python: str | None, device: str, output: Path
+) -> str:
+    """The table of runs and of their real videos; results: LABEL=FILE of what VBench has judged already."""
+    files: dict[str, Path] = {}
+    for text in results:
+        label, equals, file = text.rpartition("=")
+        if not equals or not label or not file:
+            raise SightlineError(f"results has {text!r}: expected LABEL=FILE.")
+        files[label] = Path(file)
+    asked: dict[str, int] = {}
+    if runs:
+        videos, asked = collect(runs, output)
+        missing = [label for label in videos if label not in files]
+        inside = set_up(environment.expanduser(), python) if missing else Path()
+        for label in missing:
+            files[label] = run_vbench(inside, videos[label], videos[label].name, output / "results", device)
+    elif not files:
+        raise SightlineError("no run is given: expected folders of sightline evaluate, or --results LABEL=FILE.")
+    return write_vbench(files, asked, output)
+
+
 def set_up(environment: Path, python: str | None = None) -> Path:
     """The Python of VBench's environment, which is made where there is none."""
     inside = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")

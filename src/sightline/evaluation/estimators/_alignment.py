@@ -1,7 +1,8 @@
 """Direct alignment: which pose of a camera makes points of known place and colour fall on pixels of that colour?
 
 Gauss-Newton on SE(3) and on the frame's brightness (a gain and an offset), coarse to fine, with the weights of a Student t
-distribution, so that what is hidden, what moves and what has no counterpart counts little. Batched over frames.
+distribution, so that what is hidden and what has no counterpart counts little; regions that move by themselves are left out
+(see `_agreement`). Batched over frames.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from sightline.cameras import lens, se3
+from sightline.evaluation.estimators._agreement import agreement, going_along
 
 _FREEDOM = 5.0  # of the Student t distribution; Kerl et al. 2013 found 5 for photometric residuals
 _SMALLEST_SCALE = 0.0005  # greys are 0..1; the rounding to 8 bits, averaged over three channels and a blur
 _LUMINANCE = (0.299, 0.587, 0.114)
-_SURELY = 0.03  # a difference of grey that is a match in any case
-_CHANCE = 0.5  # spread of the residuals, as a share of the picture's contrast, at which nothing is matched
+_STEEP = 0.15  # slope of grey per pixel from which on a point's weight falls: steep edges are the worst interpolated
+_REGIONS_FROM = 48  # pixels of the shorter side: a smaller picture has too few regions for a vote
 _DAMPING = 1e-4
 _BRIGHTNESS_PRIOR = 1e-3  # keeps gain and offset where they are in a picture without contrast
 _NEAREST = 1e-3  # share of a point's distance below which its depth along the axis is behind the lens
@@ -53,7 +55,7 @@ class Pyramid:
 class Points:
     """Grey points of one level, for B frames. A weight of 0 leaves a point out."""
 
-    places: Tensor  # [B, N, 3] in the world
+    places: Tensor  # [B, N, 3] in the world; for `align`, the pixels of whole keyframes, row by row
     greys: Tensor  # [B, N] brightness, 0..1
     weights: Tensor  # [B, N]
 
@@ -66,7 +68,7 @@ class Fit:
     brightness: Tensor  # [B, 2] gain and offset
     scale: Tensor  # [B] of the residuals, colours 0..1
     visible: Tensor  # [B] share of the points' weight that falls into the picture
-    matched: Tensor  # [B] 0..1: the share of the visible points met within three scales, less what chance would meet
+    matched: Tensor  # [B] 0..1: the share of the visible windows with structure that show what they should
 
 
 def align(
@@ -98,17 +100,15 @@ def align(
             pose = motion(step) @ pose
             brightness = brightness + brightness_step
     finest = levels[0]
-    residual, inside, _, _, _ = residuals(
+    residual, inside, _, _, value = residuals(
         finest, pyramid.levels[0][frames], pyramid.lens(0)[frames], pyramid.xi, pose, brightness
     )
     size = residual.abs()  # [B, N]
     scale = _scale(size, inside)
-    seen = inside.sum(-1).clamp_min(1e-9)
-    met = (inside * (size < (3 * scale).clamp_min(_SURELY)[:, None])).sum(-1) / seen
-    # Any two pictures agree to within their contrast; only what is well below it is a match.
-    luck = scale / (_CHANCE * finest.greys.std(dim=-1).clamp_min(1e-3))
-    visible = seen / finest.weights.sum(-1).clamp_min(1e-9)
-    return Fit(_rigid(pose), brightness, scale, visible, met * (1 - luck).clamp(0, 1))
+    height, width = pyramid.levels[0].shape[-2:]
+    matched = agreement(finest.greys, value, inside, (height, width))
+    visible = inside.sum(-1) / finest.weights.sum(-1).clamp_min(1e-9)
+    return Fit(_rigid(pose), brightness, scale, visible, matched)
 
 
 def project(points: Tensor, intrinsics: Tensor, xi: float, world_to_camera: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -143,6 +143,10 @@ def _step(
     size = residual.abs()
     scale = _scale(size, inside)[:, None]
     weight = inside * (_FREEDOM + 1) / (_FREEDOM + (size / scale).square())  # [B, N]
+    weight = weight / (1 + slopes.square().sum(-1) / _STEEP**2)
+    height, width = image.shape[-2:]
+    if min(height, width) >= _REGIONS_FROM:
+        weight = weight * going_along(residual, slopes * brightness[:, :1, None], inside, (height, width))
     by_point = grey_slope(slopes * brightness[:, :1, None], camera, optics, xi)  # [B, N, 3]
     by_turn = torch.linalg.cross(camera, by_point)
     one = torch.ones_like(value)[..., None]

@@ -22,11 +22,9 @@ from torch.nn import functional
 from sightline.cameras import lens, se3
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
+from sightline.evaluation.estimators._metric import metric_scale, pin_to_depth
 from sightline.evaluation.estimators._turning import Pair, rotations_alone
 from sightline.evaluation.estimators.protocol import Estimate, Hints, checked_video, failed
-
-_FARTHEST = 100.0  # depths beyond this many times the median tell nothing about scale (the sky)
-_AGREES = (0.1, 0.03)  # relative differences of depth, in turn, within which a point lies on the surface that is given
 
 
 @dataclass(frozen=True)
@@ -35,12 +33,14 @@ class Colmap:
 
     features: int = 4096
     """Most features of a frame."""
-    peak_threshold: float = 0.002
-    """Contrast of the faintest feature; a third of COLMAP's own, as plain walls have few strong ones."""
+    peak_threshold: float = 0.0007
+    """Contrast of the faintest feature; a tenth of COLMAP's own, as plain walls have few strong ones."""
     overlap: int = 10
     """Each frame is matched with as many that follow it, and with those 2, 4, 8 ... frames on."""
     worst_reprojection: float = 0.9
     """Mean reprojection error, in pixels, above which a reconstruction is a failure."""
+    on_surface: float = 0.7
+    """Share of frame 0's points that must lie where its depth says, once adjusted to it; below, it is a failure."""
     registered: float = 0.9
     """Share of frames that must have a pose; the others are interpolated and named in the details."""
     seed: int = 0
@@ -132,11 +132,14 @@ class Colmap:
                 **details,
             )
         if depth is not None:
-            scale, used = _scale(model, images[0], depth)
+            scale, used = metric_scale(model, images[0], depth)
             if scale is None:
                 return failed(f"only {used} points of known depth lie in frame 0: expected 20.", confidence, **details)
             details |= {"scale": scale, "scale_points": used}
-            _pin(_pycolmap(), model, images[0], scale, depth)
+            agree = pin_to_depth(_pycolmap(), model, images[0], scale, depth)
+            details["on_surface"], confidence = agree, confidence * agree
+            if agree < self.on_surface:
+                return failed(f"only {agree:.0%} of frame 0's points lie where its depth says.", confidence, **details)
         placed = sorted(images)
         poses = torch.stack([_camera_to_world(images[frame]) for frame in placed])
         at = torch.from_numpy(np.interp(np.arange(len(video)), placed, np.arange(len(placed), dtype=np.float64)))
@@ -208,60 +211,3 @@ def _camera_to_world(image: Any) -> Tensor:  # [4, 4]
     world_to_camera = torch.eye(4, dtype=torch.float64)
     world_to_camera[:3] = torch.from_numpy(np.array(image.cam_from_world().matrix(), dtype=np.float64))
     return se3.inverse(world_to_camera)
-
-
-def _depths(model: Any, image: Any, depth: Tensor) -> tuple[list[int], Tensor, Tensor, Tensor]:
-    """Points seen in frame 0: their numbers, pixels [n, 2], depths found [n] and depths given [n]."""
-    pose = torch.from_numpy(np.array(image.cam_from_world().matrix(), dtype=np.float64))
-    seen = [point for point in image.points2D if point.has_point3D()]
-    numbers = [int(point.point3D_id) for point in seen]
-    places = torch.tensor(np.array([model.points3D[i].xyz for i in numbers]).reshape(-1, 3))
-    pixels = torch.tensor(np.array([point.xy for point in seen]).reshape(-1, 2))
-    found = (places @ pose[:, :3].T + pose[:, 3])[:, 2]
-    grid = (pixels / torch.tensor([depth.shape[1], depth.shape[0]]) * 2 - 1)[None, None].float()
-    inverse = functional.grid_sample(1 / depth[None, None], grid, align_corners=False, padding_mode="border")[0, 0, 0]
-    return numbers, pixels, found, 1 / inverse.double()
-
-
-def _scale(model: Any, image: Any, depth: Tensor) -> tuple[float | None, int]:
-    """Median of true over found depth at the features of frame 0, and of how many."""
-    _, _, found, true = _depths(model, image, depth)
-    good = (found > 0) & (true < _FARTHEST * depth.median())
-    if int(good.sum()) < 20:
-        return None, int(good.sum())
-    return float((true[good] / found[good]).median()), int(good.sum())
-
-
-def _pin(colmap: Any, model: Any, image: Any, scale: float, depth: Tensor) -> None:
-    """Bring the model to frame 0 and to scale, put the points whose depth agrees exactly where it says, and adjust the rest.
-
-    A forward motion towards a wall hardly tells a turn from a step aside; known points do.
-    """
-    frame_0 = image.cam_from_world()
-    rotation, shift = frame_0.rotation, np.asarray(frame_0.translation)
-    model.transform(colmap.Sim3d(scale, rotation, scale * shift))
-    for tolerance in _AGREES:
-        _adjusted_to(colmap, model, image, depth, tolerance)
-
-
-def _adjusted_to(colmap: Any, model: Any, image: Any, depth: Tensor, tolerance: float) -> None:
-    numbers, pixels, found, true = _depths(model, image, depth)
-    camera = model.cameras[image.camera_id]
-    rays = lens.pixel_rays(torch.as_tensor(camera.calibration_matrix()), pixels)
-    places = (rays / rays[:, 2:] * true[:, None]).numpy()
-    config = colmap.BundleAdjustmentConfig()
-    for number in model.reg_image_ids():
-        config.add_image(number)
-    config.set_constant_cam_intrinsics(image.camera_id)
-    config.set_constant_rig_from_world_pose(image.frame_id)
-    agree = ((found / true - 1).abs() < tolerance).tolist()
-    for number, place, fixed in zip(numbers, places, agree, strict=True):
-        if fixed:
-            model.points3D[number].xyz = place
-            config.add_constant_point(number)
-    options = colmap.BundleAdjustmentOptions()
-    options.print_summary = False
-    options.ceres.loss_function_type = colmap.LossFunctionType.CAUCHY
-    options.ceres.loss_function_scale = 0.3  # pixels, about the spread of good matches
-    options.ceres.solver_options.function_tolerance = 1e-8
-    colmap.create_default_bundle_adjuster(options, config, model).solve()

@@ -17,6 +17,7 @@ from sightline.cameras import se3
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from sightline.evaluation.estimators import _keyframes
+from sightline.evaluation.estimators._agreement import agreement
 from sightline.evaluation.estimators._alignment import Fit, Points, Pyramid, align, project
 from sightline.evaluation.estimators._keyframes import Keyframe
 from sightline.evaluation.estimators.protocol import Estimate, Hints, checked_video, failed
@@ -54,6 +55,13 @@ class Direct:
             raise SightlineError(f"{missing} is not given: direct alignment expects the lens and the depth of frame 0.")
         device = self.device or ("cuda" if torch.cuda.is_available() else "cpu")
         pyramid = Pyramid.of(torch.from_numpy(video.copy()).to(device), optics[0], optics[1], smallest=12)
+        first = hints.first_picture(video)
+        if first is not None:
+            shown = _shown(Pyramid.of(torch.from_numpy(first.copy()).to(device), optics[0][:1], optics[1], 12), pyramid)
+            if shown < self.confident:
+                return failed(
+                    f"frame 0 shows {shown:.2f} of the picture whose depth is given (below {self.confident:g}).", shown
+                )
         unit = _typical(depth)  # distances are counted in it, so that no threshold depends on the caller's unit
         track = _Track(pyramid, (depth / unit).to(device), self.confident)
         for frame in range(1, len(video)):
@@ -85,6 +93,14 @@ class Direct:
         if known is not None:
             path = path.replace(fps=known.fps, unit=known.unit)
         return Estimate(path, None, confidence, details)
+
+
+def _shown(expected: Pyramid, video: Pyramid) -> float:
+    """How much of the first of `expected` the first frame of a video shows, pixel on pixel."""
+    a, b = (one.levels[0][0, 0] for one in (expected, video))  # [H, W]
+    return float(
+        agreement(a.reshape(1, -1), b.reshape(1, -1), torch.ones_like(a).reshape(1, -1), (a.shape[0], a.shape[1]))
+    )
 
 
 def _typical(depth: Tensor) -> float:  # [H, W]
@@ -122,11 +138,11 @@ class _Track:
         fit = align(points, self.pyramid, at, (step @ before)[None], start, _TRACKING[:levels])
         if float(fit.matched) < _RETRY_BELOW:  # the camera may have stopped or turned: start from where it was, too
             again = align(points, self.pyramid, at, before[None], start, _TRACKING[:levels])
-            fit = max(fit, again, key=lambda one: float(one.matched / one.scale))
+            fit = max(fit, again, key=lambda one: float(one.matched))
         self._keep(at, fit)
         self.last = frame
         newest = self.keyframes[-1]
-        if self._sees(newest, frame) < _JUMP * self._sees(newest, frame - 1):
+        if self._sees(newest, frame, all_alike=True) < _JUMP * self._sees(newest, frame - 1, all_alike=True):
             # Away to where little can be compared: that is no camera, and whatever still agrees does so by luck.
             self.jumped[frame] = True
             self.world_to_camera[frame], self.brightness[frame] = before, start[0]
@@ -162,10 +178,11 @@ class _Track:
         best = sorted(overlap[1:], reverse=True)[: _KEYFRAMES_LOOKED_AT - 1]
         return [0] + [number for _, number in best]  # frame 0 always: only its depth is true
 
-    def _sees(self, keyframe: Keyframe, frame: int) -> float:
-        """Share of a keyframe's points that fall into a frame's picture."""
+    def _sees(self, keyframe: Keyframe, frame: int, all_alike: bool = False) -> float:
+        """Share of a keyframe's points that fall into a frame's picture, by their weights or each counted as one."""
         level = len(self.pyramid.levels) - 1
         places, _, weights = self._of(keyframe, level)
+        weights = torch.ones_like(weights) if all_alike else weights
         image = self.pyramid.levels[level]
         pixels, _, front = project(
             places[None], self.pyramid.lens(level)[frame][None], self.pyramid.xi, self.world_to_camera[frame][None]

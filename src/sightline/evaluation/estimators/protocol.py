@@ -19,11 +19,13 @@ class Hints:
 
     lens: a trajectory whose intrinsics, xi and picture size hold for the video; its poses are never looked at.
     depth: [H, W] of frame 0 along the optical axis, in the unit the answer shall have; the sky is large or infinite.
+    first: [H, W, 3] uint8, the picture the depth belongs to: a video that starts with another one is a failure.
     name: what the video is called where an estimator reads files by name.
     """
 
     lens: Trajectory | None = None
     depth: Any = None
+    first: np.ndarray | None = None
     name: str | None = None
 
     def intrinsics(self, video: np.ndarray) -> tuple[Tensor, float] | None:  # [T, 3, 3] in the video's pixels, xi
@@ -52,6 +54,15 @@ class Hints:
         if bool(depth.isnan().any()) or bool((depth <= 0).any()):
             raise SightlineError("depth holds numbers that are not above 0: expected distances along the optical axis.")
         return depth
+
+    def first_picture(self, video: np.ndarray) -> np.ndarray | None:  # [1, H, W, 3] uint8
+        """The picture of frame 0 as it should be, checked, or None where it is unknown."""
+        if self.first is None:
+            return None
+        picture = checked_video(np.asarray(self.first)[None])
+        if picture.shape[1:] != video.shape[1:]:
+            raise SightlineError(f"first is {list(picture.shape[1:])}: expected {list(video.shape[1:])}, as the video.")
+        return picture
 
 
 @dataclass(frozen=True, eq=False)
