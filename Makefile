@@ -6,7 +6,7 @@ READY := .venv/.ready
 .PHONY: demo test check format clean
 
 demo: $(READY)
-	$(BIN)/python examples/01_film_an_orbit.py --output outputs/demo
+	$(BIN)/sightline generate --output outputs/demo --overwrite
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2

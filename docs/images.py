@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 HERE = Path(__file__).parent / "images"
 WORLDS = {"walkthrough": 16, "orbit": 0, "panorama": 24, "openworld": 8}  # style: first seed
 MOVES = ("orbit:30", "dolly:0.6", "truck:0.4", "pedestal:0.3", "pan:25", "roll:20")
-STEPS = 30
+SUBJECT = 2.0  # metres: the target_depth of the moves
 
 
 def main() -> None:
@@ -48,19 +48,38 @@ def first_frame() -> None:
     from sightline.worlds import film, sample_clip
 
     # Square and 28 mm across, the lens of the moves: fitted to any picture at least as wide as high, it stays 28 mm.
-    style, seed, side = "orbit", 1_000_015, 512
+    style, seed, side = "orbit", 1_000_066, 512
     clip = sample_clip(style, seed, 33, side, side)
     lens = moves.static(frames=1, width=side, height=side)
-    shot = film(clip.scene, lens.replace(camera_to_world=clip.true.camera_to_world[:1], unit="metre"))
+    pose = level_view(clip.scene, clip.true.camera_to_world[0], lens)
+    shot = film(clip.scene, lens.replace(camera_to_world=pose[None], unit="metre"))
     note = PngInfo()
     note.add_text("Description", shot.caption)
     note.add_text("Source", f"sightline worlds, style {style}, seed {seed}")
     Image.fromarray(shot.frames[0].numpy()).save(FIRST_FRAME, optimize=True, pnginfo=note)
 
 
+def level_view(scene: Any, pose: Any, lens: Any) -> Any:  # [4, 4] -> [4, 4]
+    """What `pose` looks at, seen from as far as a move expects its subject, and level: moves turn about the camera's own axes."""
+    import torch
+
+    from sightline.worlds import film
+
+    centre = slice(lens.width * 2 // 5, lens.width * 3 // 5)
+    depth = film(scene, lens.replace(camera_to_world=pose[None], unit="metre")).depth[0, centre, centre].median()
+    subject = pose[:3, 3] + depth * pose[:3, 2]
+    down = torch.tensor([0.0, 1.0, 0.0], dtype=pose.dtype)
+    forward = torch.nn.functional.normalize(pose[:3, 2] - down * pose[1, 2], dim=0)
+    level = torch.eye(4, dtype=pose.dtype)
+    level[:3, :3] = torch.stack([torch.linalg.cross(down, forward), down, forward], dim=1)
+    level[:3, 3] = subject - SUBJECT * forward - 0.25 * down
+    return level
+
+
 def moving_pictures() -> None:
     """What the lab model films: one first frame under six moves, four scenes under one move, true beside generated."""
     import sightline as sl
+    from sightline.generation.facts import LAB
     from sightline.generation.plan import FIRST_FRAME
     from sightline.lab.measure import film_with, held_out_clips
     from sightline.pictures import side_by_side
@@ -68,19 +87,19 @@ def moving_pictures() -> None:
     pipe = sl.load_pipeline()
     picture = Image.open(FIRST_FRAME)
     films = {
-        move: sl.generate(pipe, picture, picture.info["Description"], path(move), steps=STEPS, guidance=1.0)
+        move: sl.generate(pipe, picture, picture.info["Description"], path(move), steps=LAB.steps, guidance=LAB.cfg)
         for move in MOVES
     }
     write_moving(HERE / "moves.webp", films, columns=3)
     held_out = [clip for clip in held_out_clips(8) if clip.style in ("walkthrough", "orbit")][:4]
     films = {
-        clip.caption: sl.generate(pipe, clip.frames[0], clip.caption, path("arc:25"), steps=STEPS, guidance=1.0)
+        clip.caption: sl.generate(pipe, clip.frames[0], clip.caption, path("arc:25"), steps=LAB.steps, guidance=LAB.cfg)
         for clip in held_out
     }
     write_moving(HERE / "scenes.webp", films, columns=4)
     films = {}
     for clip in held_out_clips(8)[::2]:
-        made = film_with(pipe, clip, clip.trajectory, steps=STEPS, guidance=1.0, seed=0)
+        made = film_with(pipe, clip, clip.trajectory, steps=LAB.steps, guidance=LAB.cfg, seed=0)
         films[f"{clip.style}: true, generated"] = side_by_side(clip.frames, made)
     write_moving(HERE / "beside.webp", films, columns=2)
 

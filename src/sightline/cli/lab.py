@@ -86,7 +86,7 @@ class Measure:
     model: str = "scope"
     """vae, base, scope, or another camera for the lab model: a file or a folder."""
     clips: int = 16
-    steps: int = 20
+    steps: int = 12
     guidance: float = 1.0
     seed: int = 0
     output: Annotated[Path | None, arg(aliases=["-o"])] = None

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from sightline.cameras import moves
 from sightline.cameras.trajectory import Trajectory
-from sightline.data.cut import Cut
-from sightline.data.sources import Worlds
 from sightline.evaluation.estimators.protocol import Estimate, Estimator, Hints
 from sightline.evaluation.pose_errors import Alignment, PoseErrors, pose_errors
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE
@@ -60,17 +58,14 @@ class FloorRow:
 
 
 def held_out_truths(count: int, device: torch.device | str = "cpu") -> list[TrueClip]:
-    """The clips of `lab.measure.held_out_clips`, frame for frame, with the depth of frame 0 in the same unit."""
-    each, cut, found = max(count // len(STYLES), 1), Cut(frames=FRAMES, width=SIZE, height=SIZE), []
+    """The clips of `lab.measure.held_out_clips`, frame for frame, with the depth of frame 0, in metres."""
+    each, found = max(count // len(STYLES), 1), []
     for style in STYLES:
         batch = sample_batch(style, range(HELD_OUT_SEED, HELD_OUT_SEED + each), FRAMES, SIZE, SIZE)
         frames, depth = (one.cpu() for one in batch.render(device))
-        eta = Worlds(style).eta
         for clip in range(each):
-            reported = batch.reported_trajectory(clip)
-            unit = float(batch.scale[clip]) * cut.scale(reported, eta)  # of the trajectory, over metres
-            path = cut.trajectory(reported, 0, eta)
-            found.append(TrueClip(f"{style}-{clip}", frames[clip].numpy(), depth[clip, 0] * unit, path))
+            path = batch.true_trajectory(clip).anchored()
+            found.append(TrueClip(f"{style}-{clip}", frames[clip].numpy(), depth[clip, 0], path))
     return found
 
 

@@ -29,7 +29,7 @@ class Defaults:
     cfg: float
 
 
-LAB = Defaults(33, 128, 128, 30, 3.0)
+LAB = Defaults(33, 128, 128, 12, 1.0)  # more steps or guidance: no nearer to the true views (docs/lab.md)
 TI2V_5B = Defaults(81, 832, 480, 50, 5.0)
 I2V_A14B = Defaults(81, 832, 480, 40, 3.5)
 T2V_A14B = Defaults(81, 832, 480, 40, 4.0)

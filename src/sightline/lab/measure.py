@@ -19,9 +19,8 @@ from PIL import Image
 from sightline.backbones.stock import AnyWanPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.trajectory import Trajectory
-from sightline.data.cut import Cut
-from sightline.data.sources import Worlds
 from sightline.errors import SightlineError
+from sightline.generation.facts import LAB
 from sightline.generation.generate import camera_tokens, pipeline_for_mode
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE, TEXT_TOKENS
 from sightline.pictures import psnr
@@ -38,7 +37,7 @@ class HeldOutClip:
 
     style: str
     frames: np.ndarray  # [T, H, W, 3] uint8
-    trajectory: Trajectory  # as in training: anchored, in the common scale
+    trajectory: Trajectory  # the true one, in metres, anchored at the first frame
     caption: str
 
 
@@ -46,13 +45,12 @@ def held_out_clips(count: int, device: torch.device | str = "cpu") -> list[HeldO
     """`count` clips, as many of each style as of the others."""
     if count % len(STYLES) or count < 1:
         raise SightlineError(f"clips is {count}: expected a multiple of {len(STYLES)}.")
-    each, cut, found = count // len(STYLES), Cut(frames=FRAMES, width=SIZE, height=SIZE), []
+    each, found = count // len(STYLES), []
     batches = [sample_batch(style, range(HELD_OUT_SEED, HELD_OUT_SEED + each), FRAMES, SIZE, SIZE) for style in STYLES]
     filmed = film_together(batches, device).cpu().numpy()
     for number, batch in enumerate(batches):
-        eta = Worlds(batch.style).eta
         for clip in range(each):
-            path = cut.trajectory(batch.reported_trajectory(clip), 0, eta)
+            path = batch.true_trajectory(clip).anchored()
             found.append(HeldOutClip(batch.style, filmed[number * each + clip], path, batch.captions[clip]))
     return found
 
@@ -86,8 +84,8 @@ def measure(
     pipe: AnyWanPipeline,
     clips: list[HeldOutClip],
     *,
-    steps: int = 20,
-    guidance: float = 1.0,
+    steps: int = LAB.steps,
+    guidance: float = LAB.cfg,
     seed: int = 0,
     progress: Any = iter,
 ) -> dict[str, Any]:

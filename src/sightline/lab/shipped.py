@@ -27,6 +27,6 @@ def camera(name: str = "scope") -> Path:
 def _present(path: Path) -> Path:
     if not path.exists():
         raise SightlineError(
-            f"{path} is missing: the lab model's transformer does not ship yet; docs/lab.md says how to make it."
+            f"{path} is missing: expected the weights that ship with sightline; install it again, or see docs/lab.md."
         )
     return path
