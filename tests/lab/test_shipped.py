@@ -1,0 +1,67 @@
+"""The weights that ship: they are there, small enough, and their camera is followed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import sightline as sl
+from sightline.cameras.tokens import CameraTokens
+from sightline.cli import main
+from sightline.data.encode import ClipEncoder, as_video
+from sightline.errors import SightlineError
+from sightline.lab import shipped
+from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE, TEXT_TOKENS
+from sightline.training.objective import Batch, draw, flow_matching_loss
+from sightline.training.recipe import Objective
+from sightline.worlds import sample_batch
+
+MOST_BYTES = 40_000_000
+
+
+def test_they_fit_their_promise():
+    folder = shipped.base().parent
+    assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < MOST_BYTES
+    assert shipped.camera().parent == folder
+    with pytest.raises(SightlineError, match="is missing"):
+        shipped.camera("nobody")
+
+
+def test_the_base_is_a_stock_pipeline_and_the_camera_leaves_it_so():
+    pipe = sl.load_pipeline("lab")
+    assert type(pipe.transformer).__name__ == "WanTransformer3DModel"
+    before = {name: tensor.clone() for name, tensor in pipe.transformer.state_dict().items()}
+    model = sl.load_camera(pipe.transformer, shipped.camera())
+    assert model.encoding.moment_floor == 0.1
+    assert all(torch.equal(tensor, before[name]) for name, tensor in pipe.transformer.state_dict().items())
+
+
+@torch.no_grad()
+def test_the_true_path_explains_a_held_out_clip_better_than_none_and_another_is_worse():
+    """Where the noise hides the picture, what is left to go by are the first frame and the path."""
+    pipe, clips = (
+        sl.load_pipeline(),
+        sample_batch("walkthrough", [HELD_OUT_SEED, HELD_OUT_SEED + 1], FRAMES, SIZE, SIZE),
+    )
+    encoder, losses = ClipEncoder(pipe), {"true": 0.0, "none": 0.0, "another": 0.0}
+    empty = encoder.texts([""], TEXT_TOKENS)[0]
+    paths = [sl.camera_tokens(pipe, clips.true_trajectory(number).anchored()) for number in range(2)]
+    videos, texts = as_video(clips.render_frames()), encoder.texts(clips.captions, TEXT_TOKENS)
+    for number in range(2):
+        latents, text = encoder.latents(videos[number : number + 1]), texts[number : number + 1]
+        cameras = {"true": paths[number], "another": paths[1 - number], "none": CameraTokens.absent(paths[0].grid)}
+        for name, camera in cameras.items():
+            batch = Batch([number], latents, text, empty, camera)
+            drawn = draw(batch, Objective(image_to_video=1.0, text_dropout=0.0, log_scale_probability=0.0), seed=0)
+            drawn = replace(drawn, sigma=torch.tensor([0.9]))
+            losses[name] += float(flow_matching_loss(pipe.transformer, batch, drawn))
+    assert losses["true"] < 0.9 * losses["none"] and losses["none"] < 0.95 * losses["another"], losses
+
+
+def test_generate_without_a_model_films_with_them(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["generate", "--frames", "5", "--steps", "2", "--size", "64x64"]) == 0
+    assert {file.name for file in Path("outputs/generate").iterdir()} >= {"video.mp4", "sheet.png", "settings.json"}
