@@ -79,6 +79,16 @@ def test_a_world_is_filmed_to_measure_and_reported_in_its_own_units():
     assert clip.source == "openworld"
 
 
+def test_a_world_in_metres_has_its_true_cameras():
+    for style in ("walkthrough", "panorama", "openworld"):
+        clip = Clips([open_source(f"worlds:{style}?clips=1&unit=metre")], Cut(frames=5, width=48, height=32))[0]
+        world = sample_clip(style, 0, 5, 48, 32)
+        torch.testing.assert_close(clip.trajectory.camera_to_world, world.true.anchored().camera_to_world)
+        assert clip.trajectory.unit == "metre" and clip.trajectory.near_depth == world.reported.near_depth
+    with pytest.raises(SightlineError, match="unit of worlds is 'feet': expected one of reported, metre"):
+        open_source("worlds:orbit?unit=feet")
+
+
 def test_an_unknown_style():
     with pytest.raises(SightlineError, match="the style of worlds is 'ocean': expected one of walkthrough"):
         open_source("worlds:ocean")

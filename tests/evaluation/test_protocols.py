@@ -61,7 +61,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag, attributes):
         found = dict(attributes)
         if tag in ("video", "img"):
-            self.sources.append(found["src"])
+            self.sources.append(found["src"].removesuffix("#t=0.001"))
         if tag in ("link", "script"):
             self.links.append(found.get("src") or found.get("href"))
         if tag == "option":
@@ -176,7 +176,10 @@ def test_processes_share_the_clips_and_a_camera_that_went_nowhere_cannot_win(mod
     done = {0: [], 1: []}
     for rank in (1, 0):
         running.work(run, model, rank=rank, processes=2, on_done=done[rank].append)
-    assert [len(lines) for lines in done.values()] == [2, 2] and not run.pending()
+    assert [lines[0] for lines in done.values()] == ["standard: 2 of 4 clips to film and to judge"] * 2
+    assert [len(lines) for lines in done.values()] == [3, 3] and not run.pending()
+    assert done[1][1].startswith("1 of 2, walkthrough-00900001-0: scored (about ")
+    assert done[1][2] == "2 of 2, walkthrough-00900003-0: scored"
     found = write_report(run.output, run.cases.names, "frozen")
     assert found["n"]["scored"] == 4
     seeds = {clip["clip"]: clip["seed"] for clip in found["clips"]}
@@ -192,6 +195,16 @@ def test_processes_share_the_clips_and_a_camera_that_went_nowhere_cannot_win(mod
         running.work(run, model)
     found = write_report(run.output, run.cases.names, "frozen")  # a run that was stopped says so
     assert found["n"]["failed"] == 1 and "never filmed" in found["failures"][0]["sentence"]
+
+
+def test_a_model_without_a_camera_is_measured_blind_or_refused(oracle, capsys):
+    line = f"evaluate standard --model tiny:ti2v-5b {SMALL} --clips 1 --metrics none -o out".split()
+    assert cli.main(line) == cli.FAULT
+    assert "'tiny:ti2v-5b' takes no camera: expected --camera WEIGHTS with it, or --blind" in capsys.readouterr().err
+    assert cli.main([*line[:-1], "blind", "--blind"]) == 0
+    told = capsys.readouterr().out
+    assert ", blind | " in told and "| 1 | 1 | 0 |" in told and "Raw lengths are in metres." in told
+    assert json.loads(Path("blind/settings.json").read_text())["blind"] is True
 
 
 def test_against_the_true_video_and_a_run_in_which_nothing_was_found(model_folder):
@@ -250,16 +263,18 @@ def test_an_estimator_that_cannot_run_stops_before_the_first_film(evaluate, monk
     assert not list(Path("out/clips").glob("*"))
 
 
-def test_the_depth_of_the_first_frame_is_in_the_unit_of_the_path():
-    """openworld reports another unit than metres."""
-    for style in ("walkthrough", "openworld"):
-        cases = StandardCases(Selection(default_sources((style,), 1), 1, "all", 0.01, Cut(5, width=64, height=64)))
-        case = cases.load(0)
-        world = sample_clip(style, 900_000, 5, 64, 64)
-        assert case.depth is not None
-        ratio = case.trajectory.positions[-1].norm() / world.true.anchored().positions[-1].norm()
-        metres = film(world.scene, world.true).depth[0].numpy()
-        assert np.allclose(case.depth, metres * float(ratio), rtol=1e-4)
+@pytest.mark.parametrize("style", ["walkthrough", "openworld"])
+def test_paths_and_depth_are_in_metres_or_in_the_unit_that_a_style_reports(style):
+    world = sample_clip(style, 900_000, 5, 64, 64)
+    metres, path = film(world.scene, world.true).depth[0].numpy(), world.true.anchored().positions
+    reported = 3 * float(world.reported.anchored().positions[-1].norm() / path[-1].norm())
+    for source, scale in ((default_sources((style,), 1)[0], 1.0), (f"worlds:{style}?seed=900000&eta=3", reported)):
+        chosen = Selection((source,), 1, "all", 0.01, Cut(5, width=64, height=64))
+        standard, loop = StandardCases(chosen).load(0), RevisitCases(chosen).load(0)
+        assert np.allclose(standard.trajectory.positions, path * scale)
+        for case in (standard, loop):
+            assert case.trajectory.unit == ("metre" if scale == 1.0 else "scene")
+            assert case.depth is not None and np.allclose(case.depth, metres * scale, rtol=1e-4)
 
 
 def test_a_source_of_files_has_no_depth_and_its_loops_the_moves_own_size(tmp_path):

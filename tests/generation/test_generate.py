@@ -211,9 +211,16 @@ def test_paths_that_do_not_fit_the_model_say_what_does(pipe, frames, width, heig
         sl.generate(pipe, PICTURE, "", smooth_trajectory(frames, width, height))
 
 
-def test_a_pipeline_without_a_camera_is_refused():
+def test_a_pipeline_without_a_camera_is_refused_unless_it_films_blind():
+    path, stock = smooth_trajectory(), tiny_pipeline()
     with pytest.raises(sl.SightlineError, match="WanTransformer3DModel, which takes no camera"):
-        sl.generate(tiny_pipeline(), PICTURE, "", smooth_trajectory())
+        sl.generate(stock, PICTURE, "", path)
+    with pytest.raises(sl.SightlineError, match="camera_guidance is given to a blind film"):
+        sl.generate(stock, PICTURE, "", path, camera_guidance=2.0, blind=True)
+    blind = sl.generate(stock, PICTURE, "", path, steps=1, blind=True)
+    with_camera = awake(sl.attach_camera(tiny_pipeline(), sl.Scope()))
+    assert np.array_equal(sl.generate(with_camera, PICTURE, "", path, steps=1, blind=True), blind)
+    assert not np.array_equal(sl.generate(with_camera, PICTURE, "", path, steps=1), blind)
 
 
 def test_models_that_want_or_cannot_use_a_first_frame_say_so():

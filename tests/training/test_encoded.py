@@ -10,6 +10,7 @@ from sightline.data.cut import Cut
 from sightline.data.encode import ClipEncoder
 from sightline.data.sources import open_sources
 from sightline.lab.tiny import tiny_pipeline
+from sightline.training import feeds
 from sightline.training.encoded import Filmed, OneByOne, World, encode_clip
 from sightline.worlds import many
 
@@ -38,6 +39,13 @@ def test_filming_in_batches_changes_nothing(kind, keep):
         assert (one.condition is None) == (kind == "ti2v-5b")
         if one.condition is not None:
             torch.testing.assert_close(one.condition, other.condition, atol=1e-5, rtol=1e-4)
+
+
+def test_batches_are_filmed_in_reported_units_alone():
+    reported, metres = (
+        open_sources([f"worlds:orbit?clips=2{unit}"])[0].filmed_for(CUT) for unit in ("", "&unit=metre")
+    )
+    assert feeds._made_to_measure(reported, CUT) and not feeds._made_to_measure(metres, CUT)
 
 
 def test_processes_make_the_same_in_the_same_order(monkeypatch):

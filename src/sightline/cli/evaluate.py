@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -20,6 +20,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 from sightline.checks import parsed_size, whole_number
 from sightline.cli._console import print_line
 from sightline.cli._launch import launched, one_progress_bar, tidy_when_ended
+from sightline.cli._runs import Compare, VBench
 from sightline.errors import SightlineError
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
@@ -27,7 +28,6 @@ from sightline.generation.model import Model, ModelOptions
 _Whole = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
 _Number = Annotated[float | None, arg(metavar="X", help_behavior_hint="")]
 _Text = Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")]
-_Folders = Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN ...", help_behavior_hint="")]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -72,7 +72,7 @@ class _Filming:
 
     def title(self) -> str:
         named = self.options.camera or self.options.model
-        return self.label or (Path(named).stem if named else "the lab model")
+        return self.label or (Path(named).stem if named not in (None, "lab") else "the lab model")
 
 
 @dataclass
@@ -94,6 +94,9 @@ class _Protocol(_Filming):
     """Picture metrics, or a group of them: offline, paper, all, none. Without it, those of offline whose weights are here."""
     weights: Annotated[tuple[str, ...], arg(metavar="NAME=PATH ...", help_behavior_hint="")] = ()
     """Where networks lie: lpips, efflite0, inception, i3d, clip and dino; otherwise from their packages or the hub."""
+    blind: bool = False
+    """Do not tell the model the path: what pictures and words alone lead to, beside which a camera is to be judged. Also for a
+    model that takes no camera, such as --model lab."""
     output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("outputs/evaluate")
     """Folder to write; that of the same run goes on where it was stopped."""
 
@@ -123,7 +126,7 @@ class _Protocol(_Filming):
         if state is not None:
             state.wait_for_everyone()
         if not rank:
-            found = write_report(self.output, run.cases.names, self.title())
+            found = write_report(self.output, run.cases.names, self.title() + (", blind" if self.blind else ""))
             print_line((self.output / "table.md").read_text())
             print_line(
                 f"wrote {self.output / PAGE}; {found['n']['failed']} of {found['n']['asked']} clips have no pose"
@@ -157,7 +160,7 @@ class _Protocol(_Filming):
         cases = (RevisitCases if self.protocol == "revisit" else StandardCases)(selection)
         suite = Suite(self.metrics or ("offline",), read_weights(self.weights), model.device)
         suite.open(leave_out=not self.metrics)
-        sampling = self.sampling(model)
+        sampling = replace(self.sampling(model), blind=self.blind)
         shape = Plan(moves.static(frames=frames, width=width, height=height), None, "", sampling.steps, sampling.cfg)
         model.require_memory(shape, guided=self.camera_cfg != 1.0)
         return Run(self.protocol, self.output, cases, sampling, suite, self.estimator, self.against)
@@ -184,6 +187,9 @@ class Beyond(Standard):
 class Revisit(_Protocol):
     """Four closed loops from each first frame: does the camera return, and is the view still there?"""
 
+    clips: int = 6
+    """How many first frames, spaced evenly over the sources; each is filmed four times."""
+
     protocol = "revisit"
 
 
@@ -207,43 +213,3 @@ class Efficiency(_Filming):
         job = Job(frames=self.frames, size=self.size)
         found = measure_efficiency(model, job, self.sampling(model), self.runs, warm_up=not self.no_warm_up)
         print_line(write_efficiency(found, self.output, self.title()))
-
-
-@dataclass
-class Compare:
-    """Put runs beside each other: bootstrap intervals, paired over the same clips, and what is not significant."""
-
-    runs: _Folders = ()
-    """Folders of standard, beyond or revisit; differences are to the first."""
-    seed: int = 0
-    """Of the resamples."""
-    output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("outputs/compare")
-    """Folder to write."""
-
-    def run(self) -> None:
-        from sightline.evaluation.compare import write_comparison
-
-        print_line(write_comparison(self.runs, self.output, self.seed))
-        print_line(f"wrote {self.output / 'compare.html'}")
-
-
-@dataclass
-class VBench:
-    """VBench's six dimensions of runs and of their real videos, by the official package in an environment of its own."""
-
-    runs: _Folders = ()
-    """Folders of standard, beyond or revisit."""
-    results: Annotated[tuple[str, ...], arg(metavar="LABEL=FILE ...", help_behavior_hint="")] = ()
-    """Results files of VBench that are already there; GT=FILE are those of the real videos."""
-    environment: Annotated[Path, arg(metavar="DIR")] = Path("~/.cache/sightline/vbench")
-    """Its virtual environment; made where there is none."""
-    python: _Text = None
-    """The Python to make it with; VBench's pins have wheels up to 3.11."""
-    device: str = "cuda"
-    output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("outputs/vbench")
-    """Folder to write."""
-
-    def run(self) -> None:
-        from sightline.evaluation.vbench import judge
-
-        print_line(judge(self.runs, self.results, self.environment, self.python, self.device, self.output))

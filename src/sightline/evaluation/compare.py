@@ -22,12 +22,12 @@ RESAMPLES, LEVEL = 10_000, 0.95
 FEWEST = 6  # pairs: with fewer, not even a sign test that all of them agree on reaches 0.05
 # Runs that differ in one of these did not do the same thing.
 _MUST_AGREE = ("protocol", "sources", "clips", "part", "held_out", "frames", "width", "height", "estimator", "against")
-_SHOULD_AGREE = ("steps", "cfg", "camera_cfg", "seed", "dtype")
+_SHOULD_AGREE = ("steps", "cfg", "camera_cfg", "seed", "blind", "dtype")
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A score of a run, and how far it is from the first run's over the groups that both have scored.
+    """A score of a run, and how far it is from the first run's over the n groups that both have scored, of those asked for.
 
     significant: the interval of the difference leaves out 0, over at least FEWEST groups. No correction is made for the
     number of comparisons.
@@ -36,6 +36,7 @@ class Difference:
     key: str
     run: str
     n: int
+    asked: int
     mean: float
     interval: tuple[float, float]
     difference: float
@@ -76,7 +77,7 @@ def read_runs(folders: Sequence[Path]) -> list[dict[str, Any]]:
 
 def differences(runs: Sequence[dict[str, Any]], seed: int = 0) -> list[Difference]:
     """For every score and every run but the first, paired by clip; clips that share a first frame are one group."""
-    found = []
+    found, asked = [], len({clip["group"] for clip in runs[0]["clips"]})
     for key in TITLES:
         base = group_means(runs[0]["clips"], key)
         for run in runs[1:]:
@@ -89,8 +90,8 @@ def differences(runs: Sequence[dict[str, Any]], seed: int = 0) -> list[Differenc
             interval = bootstrap(apart, seed)
             clear = len(both) >= FEWEST and not interval[0] <= 0 <= interval[1]
             found.append(
-                Difference(key, run["label"], len(both), float(values.mean()), bootstrap(values, seed), float(apart.mean()),
-                           interval, clear)
+                Difference(key, run["label"], len(both), asked, float(values.mean()), bootstrap(values, seed),
+                           float(apart.mean()), interval, clear)
             )  # fmt: skip
     return found
 
@@ -105,8 +106,8 @@ def comparison(runs: Sequence[dict[str, Any]], seed: int = 0) -> tuple[str, list
         verdict = ("better" if better else "worse") if one.significant else "not significant"
         rows.append(
             [
-                f"{TITLES[one.key][0]} {header(one.key)[-1]}", one.run, str(one.n), figure(one.mean), _range(one.interval),
-                f"{one.difference:+.4g}", _range(one.difference_interval), verdict,
+                f"{TITLES[one.key][0]} {header(one.key)[-1]}", one.run, f"{one.n} of {one.asked}", figure(one.mean),
+                _range(one.interval), f"{one.difference:+.4g}", _range(one.difference_interval), verdict,
             ]
         )  # fmt: skip
     head = ["Score", "Run", "n pairs", "mean", "95 %", f"minus {base}", "95 % of the difference", "verdict"]

@@ -24,7 +24,7 @@ th{white-space:normal;vertical-align:bottom} th:first-child,td:first-child{text-
 .bar{position:sticky;top:0;background:#faf9f6;padding:.6rem 0;z-index:1}
 .clip{background:#fff;border:1px solid #e6e8ec;border-radius:6px;padding: .8rem 1rem;margin:.8rem 0}
 .films{display:flex;gap:.8rem;flex-wrap:wrap;align-items:flex-start} figure{margin:0} figcaption{color:#7b828c;font-size:12px}
-video{background:#000;height:180px;display:block} .films img{height:180px;width:auto}
+video{background:#000;height:220px;display:block;cursor:pointer} .films img{height:220px;width:auto;display:block}
 .scores span{display:inline-block;margin-right:1rem} .scores b{font-weight:600} .failed{color:#c8452c} .quiet{color:#7b828c}
 button,select{font:inherit}
 """
@@ -39,6 +39,8 @@ function sort(){const key=by.value,sign=up.value==='most'?-1:1,cards=[...list.ch
  cards.forEach(c=>list.append(c))}
 by.onchange=up.onchange=sort;
 document.getElementById('play').onclick=()=>document.querySelectorAll('video').forEach(v=>{v.currentTime=0;v.play()});
+list.onclick=e=>{if(e.target.tagName!=='VIDEO')return;const go=e.target.paused,at=e.target.currentTime;
+ e.target.closest('.clip').querySelectorAll('video').forEach(v=>{v.currentTime=at;go?v.play():v.pause()})};
 document.getElementById('pause').onclick=()=>document.querySelectorAll('video').forEach(v=>v.pause());
 sort();
 """
@@ -68,7 +70,8 @@ def write_page(
 <h2>Clips</h2>
 <div class="bar">sort by <select id="by"><option value="">order of the run</option>{"".join(options)}</select>
 <select id="up"><option value="most">largest first</option><option value="least">smallest first</option></select>
-<button id="play">play all</button> <button id="pause">pause</button></div>
+<button id="play">play all</button> <button id="pause">pause</button>
+<span class="quiet">a click on a film plays or stops those of its clip together</span></div>
 <div id="clips">{"".join(cards)}</div>
 <script>{_SCRIPT}</script></body></html>
 """
@@ -90,7 +93,8 @@ def _card(
         (one["label"], folder / "clips" / name / "generated.mp4") for one, folder in zip(results, folders, strict=True)
     ]
     shown = [
-        f'<figure><video src="{_link(film, start)}" muted loop playsinline controls preload="metadata"></video>'
+        # From a moment after the start: browsers show nothing of a film at its very start until it is played.
+        f'<figure><video src="{_link(film, start)}#t=0.001" muted loop playsinline preload="metadata"></video>'
         f"<figcaption>{html.escape(label)}</figcaption></figure>"
         for label, film in films
         if film.is_file()

@@ -49,7 +49,8 @@ class RevisitCases:
         window_of, name = clips.windows[self.standard.chosen[at]], self.standard.names[at]
         found = sampled_world(self.standard.source(window_of), window_of, cut)
         if found is not None and window_of.start == 0:
-            return self._of_world(self.names[index], name, self.loops[loop], *found)
+            unit = self.standard.source(window_of).trajectory(window_of.shot).unit
+            return self._of_world(self.names[index], name, self.loops[loop], unit, *found)
         case = self.standard.load(at)
         path = _on_lens(REVISIT_LOOPS[self.loops[loop]](**_shot(case.trajectory)), case.trajectory)
         return Case(self.names[index], name, case.source, case.caption, path, case.first, depth=case.depth)
@@ -58,7 +59,7 @@ class RevisitCases:
         loops = {"loops": self.loops, "share of depth": SHARE, "degrees": DEGREES}
         return {**self.standard.settings(), **loops, "clips": len(self.names)}
 
-    def _of_world(self, name: str, group: str, loop: str, batch: WorldBatch, scale: float) -> Case:
+    def _of_world(self, name: str, group: str, loop: str, unit: str, batch: WorldBatch, scale: float) -> Case:
         true = batch.true_trajectory()
         depth = render_depth(
             batch.scenes, batch.camera_to_world[:, :1], batch.intrinsics[:, :1], batch.xi, true.width, true.height
@@ -68,7 +69,7 @@ class RevisitCases:
         still = torch.zeros(len(path))
         shot = film(batch.scenes, path, seconds=still)
         frames = shot.frames.numpy()
-        commanded = path.anchored().scaled(scale).replace(unit=batch.reported_trajectory().unit)
+        commanded = path.anchored().scaled(scale).replace(unit=unit)
         return Case(name, group, batch.style, batch.captions[0], commanded, frames[0], frames, (depth * scale).numpy())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -32,12 +33,13 @@ _log = logging.getLogger("sightline")
 
 @dataclass(frozen=True)
 class Sampling:
-    """How every clip is filmed. The seed of clip i is seed + i."""
+    """How every clip is filmed. The seed of clip i is seed + i. blind: the model is not told the path."""
 
     steps: int
     cfg: float
     camera_cfg: float = 1.0
     seed: int = 0
+    blind: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,16 +108,26 @@ def work(
     mine = [index for index in run.pending() if index % processes == rank]
     if not mine:
         return
-    model.require_camera()
+    if not run.sampling.blind:
+        model.require_camera(instead=", or --blind")
     _ = model.pipe  # a model that cannot be loaded is no failure of a clip
     _require_same_weights(run, model)
     estimator = open_estimator(run.estimator)
-    for index in mine:
+    on_done(f"{run.protocol}: {len(mine)} of {len(run.cases.names)} clips to film and to judge")
+    started = time.monotonic()
+    for done, index in enumerate(mine, 1):
         name = run.cases.names[index]
         with written_folder(run.folder(name), overwrite=True) as folder:
             failures = _judge(run, model, estimator, index, folder, strict=index == mine[0])
         told = "; ".join(f"{one['stage']}: {one['sentence']}" for one in failures)
-        on_done(f"{name}: {told}" if told else f"{name}: scored")
+        left = (time.monotonic() - started) / done * (len(mine) - done)
+        on_done(
+            f"{done} of {len(mine)}, {name}: {told or 'scored'}" + (f" (about {_spoken(left)} left)" if left else "")
+        )
+
+
+def _spoken(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} minutes"
 
 
 def open_estimator(estimator: Any) -> Any:
@@ -200,7 +212,8 @@ def _filmed(sampling: Sampling, model: Model, case: Case, index: int) -> np.ndar
     try:
         return generate(
             model.pipe, Image.fromarray(case.first), case.caption, case.trajectory, steps=sampling.steps,
-            guidance=sampling.cfg, camera_guidance=sampling.camera_cfg, seed=sampling.seed + index,
+            guidance=sampling.cfg, camera_guidance=sampling.camera_cfg, blind=sampling.blind,
+            seed=sampling.seed + index,
         )  # fmt: skip
     except torch.OutOfMemoryError:
         raise _NotFilmed("the GPU's memory is full: expected --offload model, or a smaller --size.") from None

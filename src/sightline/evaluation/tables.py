@@ -105,9 +105,11 @@ def _how(one: dict[str, Any]) -> str:
         poses = "Camera return uses the estimated path alone; normalised ATE compares with the commanded path"
         poses += ", each over its own maximum. Scores are means over a window, then over the loops of an image, then over images"
     else:
+        metres = not made.get("near_depth") and all(source.get("unit") == "metre" for source in made["sources"])
         poses = (
-            f"Pose errors compare anchored paths with {against}: means over frames (frame 0 counted), then over clips"
+            f"Pose errors compare anchored paths with {against}: means over frames (frame 0 counted), then over clips. "
         )
+        poses += f"Raw lengths are in {'metres' if metres else 'the unit of each path'}"
     return (
         f"{poses}. Estimator: {made['estimator']}. Sources: {sources}. {made['steps']} steps, text guidance {made['cfg']:g}, "
         f"camera guidance {made['camera_cfg']:g}, seeds from {made['seed']}. `n` counts clips whose camera was asked for, "

@@ -37,6 +37,7 @@ def generate(
     steps: int = 50,
     guidance: float = 5.0,
     camera_guidance: float = 1.0,
+    blind: bool = False,
     seed: int = 0,
     anchor: int | None = 0,
     latent_pose: LatentPose = "last",
@@ -47,6 +48,7 @@ def generate(
     The image becomes the first frame: it is scaled to cover the trajectory's picture and cropped in the middle.
     guidance: of the text; both of its passes get the same camera. camera_guidance: 1 is the paper's; w takes each
     pass with the camera and without it, and goes w times the way between them, at twice the cost.
+    blind: the model is not told the path, to see what it makes of the picture and the words alone; it need not take one.
     """
     require_pipeline(pipe)
     if not isinstance(trajectory, Trajectory):
@@ -68,8 +70,12 @@ def generate(
     # Models read no padding mask, so a prompt must be padded as in training: to 512, or, for a small model, to what its
     # own tokenizer says.
     options.setdefault("max_sequence_length", min(512, pipe.tokenizer.model_max_length))
-    camera: dict[str, Any] = {"camera": camera_tokens(pipe, trajectory, anchor=anchor, latent_pose=latent_pose)}
+    camera: dict[str, Any] = {}
+    if not blind:
+        camera["camera"] = camera_tokens(pipe, trajectory, anchor=anchor, latent_pose=latent_pose)
     if number("camera_guidance", camera_guidance) != 1.0:
+        if blind:
+            raise SightlineError("camera_guidance is given to a blind film: expected 1, since there is no camera.")
         camera["camera_guidance"] = float(camera_guidance)
     pipe = pipeline_for_mode(pipe, with_image=image is not None)
     if image is not None:

@@ -29,7 +29,7 @@ class ModelOptions:
     """Which model films, and how it is laid out on the machine."""
 
     model: Annotated[str | None, arg(metavar="M", help_behavior_hint="")] = None
-    """Hub id or folder of a Wan pipeline; without it, the lab model that ships."""
+    """Hub id or folder of a Wan pipeline; without it, the lab model that ships ("lab": the same without its camera)."""
     camera: Annotated[Path | None, arg(metavar="WEIGHTS", help_behavior_hint="")] = None
     """Camera weights: a file, or a folder with one for each expert; without it, those inside the model."""
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
@@ -84,10 +84,11 @@ class Model:
 
     @cached_property
     def configs(self) -> Configs | None:
-        """None for the shipped model, which is small enough to ask itself."""
+        """None for what is small enough to ask itself: the shipped model, and the untrained ones."""
         from sightline.generation.facts import read_configs
 
-        return None if self.options.model is None else read_configs(self.options.model)
+        name = self.options.model
+        return None if name in (None, "lab") or name.startswith("tiny:") else read_configs(name)
 
     @cached_property
     def facts(self) -> ModelFacts:
@@ -97,10 +98,12 @@ class Model:
             return ModelFacts.of(self.pipe)
         return ModelFacts.from_configs(self.configs)
 
-    def require_camera(self) -> None:
-        """Refuse a model that would not know what to do with a path."""
+    def require_camera(self, instead: str = "") -> None:
+        """Refuse a model that would not know what to do with a path. instead: what else could be done."""
         if not self.facts.has_camera and self.options.camera is None:
-            raise SightlineError(f"model {self.options.model!r} takes no camera: expected --camera WEIGHTS with it.")
+            raise SightlineError(
+                f"model {self.options.model!r} takes no camera: expected --camera WEIGHTS with it{instead}."
+            )
 
     def require_memory(self, plan: Plan, guided: bool) -> None:
         """Refuse, before loading, what will not fit."""

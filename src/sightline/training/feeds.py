@@ -146,10 +146,11 @@ def _clips_of(data: Data, part: Any) -> Clips:
 
 def _made_to_measure(source: Any, cut: Cut) -> bool:
     """Whether these are worlds whose every shot is one clip, so that whole batches can be filmed at once."""
-    return isinstance(source, Worlds) and (source.frames, source.width, source.height) == (
-        cut.frames,
-        cut.width,
-        cut.height,
+    shape = (cut.frames, cut.width, cut.height)
+    return (
+        isinstance(source, Worlds)
+        and (source.frames, source.width, source.height) == shape
+        and source.unit == "reported"  # the units that batches are filmed with
     )
 
 

@@ -4,6 +4,7 @@
 
 Stand-ins for RealEstate10K, DL3DV, PanShot and OmniWorld: each style moves as its source does and reports its poses in
 the units its source would, so openworld has eta 20. The cameras of a clip are the reported ones, the pixels the true ones'.
+With unit=metre the cameras are the true ones too, and eta is 1.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from sightline.errors import SightlineError
 from sightline.worlds import STYLES, WorldClip, film, sample_clip
 
 _ETA = {"openworld": 20.0}
+_UNITS = ("reported", "metre")
 _CUT = Cut()  # what a shot measures when nobody says
 
 
@@ -41,28 +43,34 @@ class Worlds(Source):
         width: int | None = None,
         height: int | None = None,
         device: str = "cpu",
+        unit: str = "reported",
         name: str | None = None,
         eta: float | None = None,
     ) -> None:
         """clips: how many shots. seed: of the first. frames, width, height: of a shot; without them, as the cut asks.
-        device: where it is filmed."""
+        device: where it is filmed. unit: of positions, as the style's source would report them or metres."""
         if style not in STYLES:
             raise SightlineError(f"the style of worlds is {style!r}: expected one of {', '.join(STYLES)}.")
-        super().__init__(name or style, _ETA.get(style, 1.0) if eta is None else eta)
+        if unit not in _UNITS:
+            raise SightlineError(f"unit of worlds is {unit!r}: expected one of {', '.join(_UNITS)}.")
+        usual = 1.0 if unit == "metre" else _ETA.get(style, 1.0)
+        super().__init__(name or style, usual if eta is None else eta)
         for option, value in (("frames", frames), ("width", width), ("height", height)):
             if value is not None:
                 whole_number(option, value)
         whole_number("seed + 1", seed + 1)
         _require_device(device)
         self.style, self.clips, self.seed = style, whole_number("clips", clips), seed
-        self.frames, self.width, self.height, self.device = frames, width, height, device
+        self.frames, self.width, self.height, self.device, self.unit = frames, width, height, device, unit
         self._last: tuple[str, WorldClip] | None = None
 
     def shots(self) -> list[str]:
         return [f"{seed:08d}" for seed in range(self.seed, self.seed + self.clips)]
 
     def trajectory(self, shot: str) -> Trajectory:
-        return self._sampled(shot).reported
+        world = self._sampled(shot)
+        # The one style that knows its near depth reports metres.
+        return world.true.replace(near_depth=world.reported.near_depth) if self.unit == "metre" else world.reported
 
     def length(self, shot: str) -> int:
         return self.frames or _CUT.frames  # without building the scene
@@ -82,12 +90,14 @@ class Worlds(Source):
             width=self.width or cut.width,
             height=self.height or cut.height,
             device=self.device,
+            unit=self.unit,
             name=self.name,
             eta=self.eta,
         )
 
     def settings(self) -> dict[str, Any]:
         made = {"style": self.style, "shot": [self.frames, self.width, self.height], "device": self.device}
+        made |= {"unit": self.unit} if self.unit == "metre" else {}  # caches of reported units stay what they were
         return {**super().settings(), **made, "version": __version__}  # another version may film another picture
 
     def _sampled(self, shot: str) -> WorldClip:

