@@ -1,4 +1,4 @@
-"""Folders that appear whole or not at all."""
+"""Folders that appear whole or not at all, and what libraries said, in a few words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sightline.errors import SightlineError
-from sightline.files import written_folder
+from sightline.files import reason, written_folder
 
 
 def test_a_folder_appears_whole(tmp_path):
@@ -59,3 +59,11 @@ def test_errors_inside_name_the_place_that_was_asked_for(tmp_path):
     ):
         raise SightlineError(f"{folder / 'a.txt'} is bad.")
     assert str(caught.value) == f"{tmp_path / 'out' / 'a.txt'} is bad." and not Path(tmp_path / "out").exists()
+
+
+def test_a_reason_is_short_and_ends_with_a_word():
+    assert reason(ValueError("no such\n  file. ")) == "no such file"
+    assert reason(KeyError()) == "KeyError" and reason(FileNotFoundError(2, "gone", "x")) == "gone"
+    long = reason(ValueError("the weights. " * 20))
+    assert long == "the weights. " * 8 + "the weights ..." and len(long) <= 124
+    assert reason(ValueError("x" * 200)) == "x" * 120 + " ..."

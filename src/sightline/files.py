@@ -60,8 +60,9 @@ def write_whole(path: str | Path, content: bytes | str) -> None:
 
 def reason(error: BaseException) -> str:
     """What a library said, in a few words on one line, without its own full stop."""
-    text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return " ".join(text.split())[:120].rstrip(". ")
+    text = " ".join((getattr(error, "strerror", None) or str(error) or type(error).__name__).split())
+    whole = len(text) <= 120
+    return text.rstrip(". ") if whole else text[:120].rsplit(" ", 1)[0].rstrip(". ") + " ..."
 
 
 @contextmanager

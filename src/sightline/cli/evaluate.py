@@ -28,6 +28,8 @@ from sightline.generation.model import Model, ModelOptions
 _Whole = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
 _Number = Annotated[float | None, arg(metavar="X", help_behavior_hint="")]
 _Text = Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")]
+_GOES_ON = "Folder to write; that of the same run goes on where it was stopped."
+_Output = Annotated[Path, arg(aliases=["-o"], metavar="DIR", help=_GOES_ON)]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -95,10 +97,8 @@ class _Protocol(_Filming):
     weights: Annotated[tuple[str, ...], arg(metavar="NAME=PATH ...", help_behavior_hint="")] = ()
     """Where networks lie: lpips, efflite0, inception, i3d, clip and dino; otherwise from their packages or the hub."""
     blind: bool = False
-    """Do not tell the model the path: what pictures and words alone lead to, beside which a camera is to be judged. Also for a
-    model that takes no camera, such as --model lab."""
-    output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("outputs/evaluate")
-    """Folder to write; that of the same run goes on where it was stopped."""
+    """Do not tell the model the path, as a mark for those that are told; also for models without a camera (--model lab)."""
+    output: _Output = Path("outputs/standard")
 
     protocol: ClassVar[str] = "standard"
     styles: ClassVar[tuple[str, ...]] = ("walkthrough",)
@@ -179,6 +179,8 @@ class Beyond(Standard):
     """The standard protocol outside its domain: other sources, raw and rescaled in one cell. Default: worlds that stand in
     for PanShot and OmniWorld."""
 
+    output: _Output = Path("outputs/beyond")
+
     protocol = "beyond"
     styles = ("panorama", "openworld")
 
@@ -189,6 +191,7 @@ class Revisit(_Protocol):
 
     clips: int = 6
     """How many first frames, spaced evenly over the sources; each is filmed four times."""
+    output: _Output = Path("outputs/revisit")
 
     protocol = "revisit"
 

@@ -121,9 +121,7 @@ def work(
             failures = _judge(run, model, estimator, index, folder, strict=index == mine[0])
         told = "; ".join(f"{one['stage']}: {one['sentence']}" for one in failures)
         left = (time.monotonic() - started) / done * (len(mine) - done)
-        on_done(
-            f"{done} of {len(mine)}, {name}: {told or 'scored'}" + (f" (about {_spoken(left)} left)" if left else "")
-        )
+        on_done(f"{done} of {len(mine)}{f' (about {_spoken(left)} left)' if left else ''}, {name}: {told or 'scored'}")
 
 
 def _spoken(seconds: float) -> str:
