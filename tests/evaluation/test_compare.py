@@ -66,6 +66,8 @@ def test_a_small_difference_on_every_clip_is_seen_through_a_large_spread(tmp_pat
     low, high = closer["difference_interval"]
     assert low < closer["difference"] < high < 0 and not shuffled["significant"]
     assert not found["psnr", "b"]["significant"]  # equal on every clip
+    assert found["failed", "b"]["n"] == 12 and found["failed", "b"]["difference"] == pytest.approx(1 / 12)
+    assert "| clips without a pose ↓ | b | 12 of 12 | 0.08333 |" in told
     assert "| b | 11 of 12 |" in told and "| better |" in told and "not significant" in told
     assert "| 12 | 11 | 1 |" in told and "b, clip3, pose of the generated video: lost" in told
     assert "The runs differ in steps: a 1, b 2, c 1." in told
@@ -80,7 +82,8 @@ def test_clips_of_one_image_are_one_and_few_pairs_are_never_significant(tmp_path
         write_run(tmp_path / "b", errors - 0.05, groups=np.arange(12) // 4),
     ])  # fmt: skip
     assert [run["label"] for run in runs] == ["a", "b"]  # told apart by their folders
-    found = compare.differences(runs)[0]
+    none, found = compare.differences(runs)[:2]
+    assert none.key == "failed" and none.mean == none.difference == 0 and not none.significant
     assert found.n == 3 and found.difference == pytest.approx(-0.05) and not found.significant
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from sightline.errors import SightlineError
 from sightline.evaluation.page import write_page
 from sightline.evaluation.plots import draw_boxes, draw_errors
-from sightline.evaluation.results import RESULTS, TITLES, group_means
+from sightline.evaluation.results import FAILED, POSE_KEY, RESULTS, TITLES, group_means
 from sightline.evaluation.run import read_json
 from sightline.evaluation.tables import NOTHING, figure, grid, header, markdown
 from sightline.files import write_whole
@@ -76,12 +76,16 @@ def read_runs(folders: Sequence[Path]) -> list[dict[str, Any]]:
 
 
 def differences(runs: Sequence[dict[str, Any]], seed: int = 0) -> list[Difference]:
-    """For every score and every run but the first, paired by clip; clips that share a first frame are one group."""
+    """For every score and every run but the first, paired by clip; clips that share a first frame are one group.
+
+    The share of clips without a pose is compared too: where they fall out of the pairs, what is left may look alike.
+    """
     found, asked = [], len({clip["group"] for clip in runs[0]["clips"]})
+    clips = [_with_failures(run) for run in runs]
     for key in TITLES:
-        base = group_means(runs[0]["clips"], key)
-        for run in runs[1:]:
-            mine = group_means(run["clips"], key)
+        base = group_means(clips[0], key)
+        for run, judged in zip(runs[1:], clips[1:], strict=True):
+            mine = group_means(judged, key)
             both = sorted(set(base) & set(mine))
             if not both:
                 continue
@@ -96,12 +100,19 @@ def differences(runs: Sequence[dict[str, Any]], seed: int = 0) -> list[Differenc
     return found
 
 
+def _with_failures(run: dict[str, Any]) -> list[dict[str, Any]]:
+    pose = POSE_KEY[run["protocol"]]
+    return [{**clip, "scores": {FAILED: float(pose not in clip["scores"]), **clip["scores"]}} for clip in run["clips"]]
+
+
 def comparison(runs: Sequence[dict[str, Any]], seed: int = 0) -> tuple[str, list[Difference]]:
     """As markdown: the runs' own tables, then every difference with its interval."""
     found = differences(runs, seed)
     base = runs[0]["label"]
     rows = []
     for one in found:
+        if one.key in ("rot_err rescaled", "rot_err gt_scaled"):  # a turn has no scale: they are the raw one again
+            continue
         better = (one.difference < 0) == (TITLES[one.key][1] == "lower")
         verdict = ("better" if better else "worse") if one.significant else "not significant"
         rows.append(

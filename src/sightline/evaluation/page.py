@@ -68,7 +68,8 @@ def write_page(
 {_as_html(tables)}
 {"".join(pictures)}
 <h2>Clips</h2>
-<div class="bar">sort by <select id="by"><option value="">order of the run</option>{"".join(options)}</select>
+<div class="bar">sort by <select id="by" title="{html.escape(results[0]["label"], quote=True)}">
+<option value="">order of the run</option>{"".join(options)}</select>
 <select id="up"><option value="most">largest first</option><option value="least">smallest first</option></select>
 <button id="play">play all</button> <button id="pause">pause</button>
 <span class="quiet">a click on a film plays or stops those of its clip together</span></div>
@@ -100,10 +101,11 @@ def _card(
         if film.is_file()
     ]
     paths = folders[0] / "clips" / name / "paths.png"
+    of_first = f" ({html.escape(results[0]['label'])})" if len(results) > 1 else ""
     if paths.is_file():
         shown.append(
             f'<figure><a href="{_link(paths, start)}"><img src="{_link(paths, start)}" loading="lazy" alt="camera paths"></a>'
-            "<figcaption>true and estimated paths</figcaption></figure>"
+            f"<figcaption>true and estimated paths{of_first}</figcaption></figure>"
         )
     lines = []
     for one in results:

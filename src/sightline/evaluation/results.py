@@ -18,8 +18,10 @@ from sightline.files import write_whole
 RESULTS = "results.json"
 POSE_KEY = {"standard": "rot_err raw", "beyond": "rot_err raw", "revisit": "return_ratio"}
 _POSE = {"rot_err": "RotErr (rad)", "trans_err": "TransErr", "cam_mc": "CamMC", "ate": "ATE"}
+FAILED = "failed"  # of a clip 0 or 1, made of the others when runs are compared
 # How each score is printed, and which way is better.
 TITLES: dict[str, tuple[str, str]] = {
+    FAILED: ("clips without a pose", "lower"),
     **{
         f"{name} {alignment}": (f"{title} {alignment}", "lower")
         for alignment in ("raw", "rescaled", "gt_scaled")
