@@ -82,6 +82,8 @@ def test_clips_of_one_image_are_one_and_few_pairs_are_never_significant(tmp_path
         write_run(tmp_path / "b", errors - 0.05, groups=np.arange(12) // 4),
     ])  # fmt: skip
     assert [run["label"] for run in runs] == ["a", "b"]  # told apart by their folders
+    again = compare.read_runs([tmp_path / "a", write_run(tmp_path / "other" / "a", errors)])
+    assert [run["label"] for run in again] == ["run 1", "run 2"]
     none, found = compare.differences(runs)[:2]
     assert none.key == "failed" and none.mean == none.difference == 0 and not none.significant
     assert found.n == 3 and found.difference == pytest.approx(-0.05) and not found.significant

@@ -68,10 +68,11 @@ def read_runs(folders: Sequence[Path]) -> list[dict[str, Any]]:
                     f"{folder} has {name} {run['settings'].get(name)!r}: expected {first['settings'].get(name)!r}, as "
                     f"{folders[0]} has."
                 )
-    labels = [run["label"] for run in runs]
-    for number, (folder, run) in enumerate(zip(folders, runs, strict=True)):
+    labels, names = [run["label"] for run in runs], [folder.name for folder in folders]
+    for number, run in enumerate(runs):
         if labels.count(labels[number]) > 1:
-            run["label"] = folder.name if folder.name not in labels else f"{run['label']} {number + 1}"
+            own = names.count(names[number]) == 1 and names[number] not in labels
+            run["label"] = names[number] if own else f"{run['label']} {number + 1}"
     return runs
 
 
