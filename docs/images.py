@@ -13,7 +13,9 @@ from PIL import Image, ImageDraw
 
 HERE = Path(__file__).parent / "images"
 WORLDS = {"walkthrough": 16, "orbit": 0, "panorama": 24, "openworld": 8}  # style: first seed
-MOVES = ("orbit:30", "dolly:0.6", "truck:0.4", "pedestal:0.3", "pan:25", "roll:20")
+MOVES = ("orbit:30", "dolly:0.6", "truck:0.4", "pedestal:0.3", "pan:25", "tilt:15")
+SCENES = (0, 7, 10, 14)  # of sixteen held-out clips, one of each style
+ONE_MOVE = "orbit:20"
 SUBJECT = 2.0  # metres: the target_depth of the moves
 
 
@@ -44,7 +46,7 @@ def first_frame() -> None:
     from PIL.PngImagePlugin import PngInfo
 
     from sightline.cameras import moves
-    from sightline.generation.plan import FIRST_FRAME
+    from sightline.generation.first_frame import FIRST_FRAME
     from sightline.worlds import film, sample_clip
 
     # Square and 28 mm across, the lens of the moves: fitted to any picture at least as wide as high, it stays 28 mm.
@@ -80,7 +82,7 @@ def moving_pictures() -> None:
     """What the lab model films: one first frame under six moves, four scenes under one move, true beside generated."""
     import sightline as sl
     from sightline.generation.facts import LAB
-    from sightline.generation.plan import FIRST_FRAME
+    from sightline.generation.first_frame import FIRST_FRAME
     from sightline.lab.measure import film_with, held_out_clips
     from sightline.pictures import side_by_side
 
@@ -91,14 +93,16 @@ def moving_pictures() -> None:
         for move in MOVES
     }
     write_moving(HERE / "moves.webp", films, columns=3)
-    held_out = [clip for clip in held_out_clips(8) if clip.style in ("walkthrough", "orbit")][:4]
-    films = {
-        clip.caption: sl.generate(pipe, clip.frames[0], clip.caption, path("arc:25"), steps=LAB.steps, guidance=LAB.cfg)
-        for clip in held_out
-    }
+    held_out = held_out_clips(16)
+    films = {}
+    for clip in (held_out[place] for place in SCENES):
+        label = f"{clip.style}: {ONE_MOVE}"
+        films[label] = sl.generate(
+            pipe, clip.frames[0], clip.caption, path(ONE_MOVE), steps=LAB.steps, guidance=LAB.cfg
+        )
     write_moving(HERE / "scenes.webp", films, columns=4)
     films = {}
-    for clip in held_out_clips(8)[::2]:
+    for clip in (held_out[place] for place in SCENES):
         made = film_with(pipe, clip, clip.trajectory, steps=LAB.steps, guidance=LAB.cfg, seed=0)
         films[f"{clip.style}: true, generated"] = side_by_side(clip.frames, made)
     write_moving(HERE / "beside.webp", films, columns=2)
@@ -119,7 +123,7 @@ def write_moving(file: Path, films: dict[str, np.ndarray], columns: int) -> None
         for frame in film:
             cell = Image.new("RGB", (film.shape[2] + 4, film.shape[1] + 18), "white")
             cell.paste(Image.fromarray(frame), (2, 2))
-            ImageDraw.Draw(cell).text((4, film.shape[1] + 4), label[:44], fill=(34, 38, 43), font_size=10)
+            ImageDraw.Draw(cell).text((4, film.shape[1] + 4), label, fill=(34, 38, 43), font_size=10)
             labelled.append(np.asarray(cell))
         cells.append(np.stack(labelled))
     while len(cells) % columns:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sightline.cameras.tokens import CameraTokens
     from sightline.cameras.trajectory import Trajectory
     from sightline.encodings import Scope
+    from sightline.generation.first_frame import FIRST_FRAME
     from sightline.generation.generate import camera_tokens, generate
     from sightline.generation.pipelines import attach_camera, load_pipeline, save_pipeline_camera
     from sightline.video import save_video
@@ -51,6 +52,7 @@ _NAMES = {
     "Scope": "sightline.encodings",
     "camera_tokens": "sightline.generation.generate",
     "generate": "sightline.generation.generate",
+    "FIRST_FRAME": "sightline.generation.first_frame",
     "attach_camera": "sightline.generation.pipelines",
     "load_pipeline": "sightline.generation.pipelines",
     "save_pipeline_camera": "sightline.generation.pipelines",
@@ -58,6 +60,7 @@ _NAMES = {
 }
 
 __all__ = [
+    "FIRST_FRAME",
     "CameraTokens",
     "CameraWanTransformer3DModel",
     "Scope",

@@ -100,6 +100,22 @@ def test_what_attention_can_fuse():
     assert not fused.can_fuse(Prope().layer(dim, heads))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_without_gradients_the_gelu_is_part_of_the_product(dtype, monkeypatch):
+    model, fast = pair(dtype=dtype)
+    calls = []
+    fuse = fused.ops.linear_gelu
+    monkeypatch.setattr(fused.ops, "linear_gelu", lambda *tensors: calls.append(1) or fuse(*tensors))
+    run(fast, per_token_time=True)  # its gradient would need what is never stored
+    assert not calls
+    with torch.no_grad():
+        eager, quick = run(model, per_token_time=True), run(fast, per_token_time=True)
+        assert len(calls) == len(fast.blocks) and apart(quick, eager) < ROUNDING[dtype]
+        fast.blocks[0].ffn.net[0].approximate = "none"  # another function, left to itself
+        run(fast, per_token_time=True)
+        assert len(calls) == 2 * len(fast.blocks) - 1
+
+
 def test_gradients_agree_with_checkpointing_too(tokens):
     model, fast = pair(encoding=Scope())
     checkpointed = copy.deepcopy(fast).train()

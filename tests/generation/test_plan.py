@@ -13,8 +13,9 @@ import torch
 from sightline.cameras import moves
 from sightline.errors import SightlineError
 from sightline.generation.facts import LAB, ModelFacts
+from sightline.generation.first_frame import FIRST_FRAME, shipped_caption
 from sightline.generation.job import Job
-from sightline.generation.plan import FIRST_FRAME, make_plan, shipped_caption
+from sightline.generation.plan import make_plan
 from sightline.video import load_image
 from sightline.worlds import sample_clip
 

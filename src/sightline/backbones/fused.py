@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
+from diffusers.models.activations import GELU
 from diffusers.models.transformers import transformer_wan as wan
 from diffusers.models.transformers.transformer_wan import WanAttention, WanAttnProcessor, _get_qkv_projections
 from torch import Tensor, nn
@@ -134,7 +135,17 @@ class WanTransformerBlock(wan.WanTransformerBlock):
         x = ops.add_gated(x, self.attn1(normed, None, None, rotary_emb), gate, index)
         x = x + self.attn2(self._before_text(x), encoder_hidden_states, None, None)
         normed = ops.modulate(x, ffn_shift, ffn_scale, index, self.norm3.eps)
-        return ops.add_gated(x, self.ffn(normed), ffn_gate, index)
+        return ops.add_gated(x, self._feed_forward(normed), ffn_gate, index)
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        """The widest activations of the model: without gradients, their GELU happens before they are stored."""
+        first, *rest = self.ffn.net
+        if torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type) or not _has_plain_gelu(first, x):
+            return self.ffn(x)
+        x = ops.linear_gelu(x, first.proj.weight, first.proj.bias)
+        for layer in rest:
+            x = layer(x)
+        return x
 
     def _before_text(self, x: Tensor) -> Tensor:
         norm = self.norm2
@@ -143,6 +154,14 @@ class WanTransformerBlock(wan.WanTransformerBlock):
         # A norm's own weights are a table of one row.
         first = _rows(torch.zeros(1, 1, dtype=torch.int32, device=x.device), x)
         return ops.modulate(x, norm.bias[None], norm.weight[None].float() - 1, first, norm.eps)
+
+
+def _has_plain_gelu(layer: nn.Module, x: Tensor) -> bool:
+    """Whether this is a linear layer of its own weights, here and in this dtype, and tanh-GELU. An adapter's is another."""
+    proj = getattr(layer, "proj", None)
+    if type(layer) is not GELU or layer.approximate != "tanh" or type(proj) is not nn.Linear or proj.bias is None:
+        return False
+    return proj.weight.device == x.device and proj.weight.dtype == proj.bias.dtype == x.dtype
 
 
 def _rows(index: Tensor, x: Tensor) -> Tensor:  # [B or 1, 1] -> [B, N], without memory

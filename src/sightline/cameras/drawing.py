@@ -23,6 +23,7 @@ from sightline.cameras import lens, se3
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from sightline.files import write_whole
+from sightline.pictures import COLOURS
 
 PICTURE_SUFFIXES = (".png", ".svg", ".pdf")
 _INCHES = (12.0, 6.75)
@@ -30,7 +31,6 @@ _ABOVE = (0.64, 0.50, 0.335, 0.375)  # left, bottom, width and height of the vie
 _FRUSTUM_SHARE = 0.1  # depth of a frustum over the spread of the paths
 _FEWEST_FRUSTA, _MOST_FRUSTA = 7, 17  # along one path: as many as its length has room for, side by side
 _INK, _QUIET, _LINE, _FAINT = "#22262b", "#7b828c", "#c3c8cf", "#e6e8ec"
-_COLOURS = ("#2f5d8c", "#d1603d", "#3f8f6b", "#8a5a9e", "#b8902f", "#4a9bb0")  # one per path, where there are several
 _NUMBER = FuncFormatter(lambda value, _: f"{value:.4g}")
 _FIRST_TO_LAST = LinearSegmentedColormap.from_list("first to last", ["#20456f", "#3b8ea5", "#e9a23b", "#c8452c"])
 
@@ -120,7 +120,7 @@ def _views(trajectories: Sequence[Trajectory]) -> list[_View]:
         if len(anchored) == 1:
             colours = _FIRST_TO_LAST(np.linspace(0, 1, len(one)))[:, :3]
         else:
-            colours = np.tile(to_rgb(_COLOURS[index % len(_COLOURS)]), (len(one), 1))
+            colours = np.tile(to_rgb(COLOURS[index % len(COLOURS)]), (len(one), 1))
         views.append(_View(one, colours, depth))
     return views
 

@@ -24,6 +24,9 @@ def main(arguments: Sequence[str]) -> None:
     if arguments[0] == "export":
         tyro.cli(Export, args=arguments[1:], prog="sightline train export", config=(FlagCreatePairsOff,)).run()
         return
+    if arguments[0] == "plot":
+        tyro.cli(Plot, args=arguments[1:], prog="sightline train plot").run()
+        return
     from sightline.training.recipe import Recipe
 
     name, *rest = arguments
@@ -39,6 +42,7 @@ def main(arguments: Sequence[str]) -> None:
 
 _HELP = """usage: sightline train RECIPE [--resume latest|PATH] [--section.setting VALUE ...]
        sightline train export RUN OUT [--checkpoint latest|PATH]
+       sightline train plot RUN [RUN ...] [-o FILE]
 
 RECIPE is a YAML file or a shipped name ({shipped}).
 Any setting can be overridden: sightline train debug --optimiser.steps 20 --output outputs/try.
@@ -89,3 +93,26 @@ class Export:
             shard_size=self.shard_size,
         )
         print(f"wrote {written}")
+
+
+@dataclass
+class Plot:
+    """Draw the loss curves of one run or several, with what validation found."""
+
+    runs: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN")]
+    """Folders of runs."""
+    output: Annotated[Path, arg(aliases=["-o"])] = Path("losses.png")
+    """The picture: png, svg or pdf, by its name."""
+    window: int = 100
+    """Steps over which the training loss is averaged."""
+
+    def run(self) -> None:
+        from sightline.checks import whole_number
+        from sightline.training.curves import draw_curves
+
+        if not self.runs:
+            raise SightlineError("no RUN is given: expected the folder of a run, or several.")
+        if self.output.suffix not in (".png", ".svg", ".pdf"):
+            raise SightlineError(f"output is {self.output}: expected a name ending in .png, .svg or .pdf.")
+        draw_curves(self.runs, self.output, whole_number("window", self.window))
+        print(f"wrote {self.output}")

@@ -17,9 +17,9 @@ from sightline.cameras.plucker import MOMENT_FLOOR
 from sightline.data.stats import SourceStatistics
 from sightline.errors import SightlineError
 from sightline.files import write_whole
+from sightline.pictures import COLOURS
 
 _INK, _QUIET, _LINE, _FAINT = "#22262b", "#7b828c", "#c3c8cf", "#e6e8ec"
-_COLOURS = ("#2f5d8c", "#d1603d", "#3f8f6b", "#8a5a9e", "#b8902f", "#4a9bb0")
 _BINS = 160
 _WIDTH, _ROW, _MARGIN = 12.0, 0.62, 1.2  # inches: of the figure, of one source, above and below all of them
 _RIDGE = 0.74  # height of the fullest bin, as a share of a row; the median's number stands above it
@@ -70,7 +70,7 @@ def _edges(values: list[Tensor]) -> np.ndarray:
 def _draw_stage(axes: Axes, title: str, values: list[Tensor], edges: np.ndarray, names: list[str]) -> None:
     middles = np.sqrt(edges[:-1] * edges[1:])
     for row, one in enumerate(values):
-        base, colour = len(values) - 1 - row, _COLOURS[row % len(_COLOURS)]
+        base, colour = len(values) - 1 - row, COLOURS[row % len(COLOURS)]
         share = np.histogram(one.numpy(), edges)[0].astype(float)
         share = np.convolve(share, np.hanning(9) / np.hanning(9).sum(), mode="same")
         ridge = base + _RIDGE * share / max(share.max(), 1.0)

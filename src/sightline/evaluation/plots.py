@@ -14,9 +14,9 @@ from matplotlib.ticker import MaxNLocator
 
 from sightline.evaluation.results import TITLES
 from sightline.files import written_whole
+from sightline.pictures import COLOURS
 
 _INK, _QUIET, _FAINT = "#22262b", "#7b828c", "#e6e8ec"
-COLOURS = ("#2f5d8c", "#d1603d", "#3f8f6b", "#8a5a9e", "#b8902f", "#4a9bb0")  # one per run
 _OVER_FRAMES = {"rot_err": "rotation error (rad)", "trans_err": "translation error", "psnr": "PSNR (dB)"}
 _BOXES = {
     "standard": ("rot_err raw", "trans_err raw", "trans_err rescaled", "cam_mc raw", "ate raw", "psnr", "ssim", "lpips"),

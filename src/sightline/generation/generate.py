@@ -13,6 +13,7 @@ from sightline.cameras.tokens import CameraTokens, LatentPose
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import number, whole_number
 from sightline.errors import SightlineError
+from sightline.generation.facts import ModelFacts
 from sightline.generation.pipelines import experts, require_pipeline
 from sightline.video import as_frames, load_image
 
@@ -34,8 +35,8 @@ def generate(
     trajectory: Trajectory,
     *,
     negative_prompt: str | None = None,
-    steps: int = 50,
-    guidance: float = 5.0,
+    steps: int | None = None,
+    guidance: float | None = None,
     camera_guidance: float = 1.0,
     blind: bool = False,
     seed: int = 0,
@@ -46,6 +47,7 @@ def generate(
     """Film the scene along the trajectory, which also sets the number of frames and the size of the picture.
 
     The image becomes the first frame: it is scaled to cover the trajectory's picture and cropped in the middle.
+    steps and guidance are the model's own unless given: 50 and 5 for TI2V-5B, 12 and 1 for the lab model.
     guidance: of the text; both of its passes get the same camera. camera_guidance: 1 is the paper's; w takes each
     pass with the camera and without it, and goes w times the way between them, at twice the cost.
     blind: the model is not told the path, to see what it makes of the picture and the words alone; it need not take one.
@@ -59,8 +61,9 @@ def generate(
         raise SightlineError(
             f"prompt is a {type(prompt).__name__}: expected one text; call generate once for each video."
         )
-    whole_number("steps", steps)
-    number("guidance", guidance)
+    defaults = ModelFacts.of(pipe).defaults
+    steps = whole_number("steps", defaults.steps if steps is None else steps)
+    guidance = number("guidance", defaults.cfg if guidance is None else guidance)
     if not isinstance(seed, int):
         raise SightlineError(f"seed is {seed!r}: expected a whole number.")
     if reserved := sorted(set(options) & _SET_BY_GENERATE):

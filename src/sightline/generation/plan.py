@@ -15,11 +15,11 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.checks import parsed_size
 from sightline.errors import SightlineError
 from sightline.generation.facts import ModelFacts
+from sightline.generation.first_frame import FIRST_FRAME, shipped_caption
 from sightline.generation.job import DEFAULT_MOVE, DEFAULT_STYLE, Job
 from sightline.video import load_image
 from sightline.worlds import distance_to_solids, film, sample_clip
 
-FIRST_FRAME = Path(__file__).with_name("first_frame.png")  # square, 28 mm: made by docs/images.py
 _log = logging.getLogger("sightline")
 
 
@@ -58,12 +58,6 @@ def make_plan(job: Job, facts: ModelFacts) -> Plan:
 
 def _first(given: str | None, otherwise: str) -> str:
     return otherwise if given is None else given
-
-
-def shipped_caption() -> str:
-    """What the shipped first frame shows."""
-    with Image.open(FIRST_FRAME) as picture:
-        return str(picture.info["Description"])
 
 
 def make_path(job: Job, facts: ModelFacts) -> Trajectory:

@@ -86,6 +86,14 @@ def add_gated_backward(grad: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> 
     return _kernels(grad, "modulation_triton").add_gated_backward(grad, y, gate, index)
 
 
+@torch.library.custom_op("sightline::linear_gelu", mutates_args=())
+def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    if not x.is_cuda:
+        return plain.linear_gelu(x, weight, bias)
+    # The matrix product's own epilogue: on CUDA its GELU is the tanh form.
+    return torch._addmm_activation(bias, x.flatten(0, -2), weight.t(), use_gelu=True).unflatten(0, x.shape[:-1])
+
+
 # -- shapes, for compilers: results are dense whatever the strides of the arguments ---------------------------------------
 
 
@@ -129,6 +137,11 @@ def _(x: Tensor, *_: Any) -> Tensor:
 @add_gated_backward.register_fake
 def _(grad: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     return _like(y), _sums_like(gate)
+
+
+@linear_gelu.register_fake
+def _(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    return x.new_empty(*x.shape[:-1], len(weight))
 
 
 # -- gradients --------------------------------------------------------------------------------------------------------

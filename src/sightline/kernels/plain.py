@@ -195,6 +195,11 @@ def add_gated_backward(grad: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> 
     return grad_y.to(y.dtype), _by_row(grad.to(exact) * y.to(exact), index, len(gate))
 
 
+def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # [B, N, in], [out, in], [out] -> [B, N, out]
+    """A linear layer and tanh-GELU. No gradient: that would need the sum before the GELU, which is never stored."""
+    return F.gelu(F.linear(x, weight, bias), approximate="tanh")
+
+
 def _by_row(values: Tensor, index: Tensor, rows: int) -> Tensor:  # [B, N, dim], [B, N] -> [rows, dim]
     return values.new_zeros(rows, values.shape[-1]).index_add_(0, index.flatten().long(), values.flatten(0, 1))
 

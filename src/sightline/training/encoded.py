@@ -112,7 +112,8 @@ class Filmed:
 
     def _all(self, bar: Callable[[Sequence[Any]], Any]) -> Encoded:
         """Every clip, in the memory of the device."""
-        groups = [range(start, len(self))[:BATCH] for start in range(0, len(self), BATCH)]
+        count = -(-len(self) // BATCH)  # of about one size: a small last one would be compiled for by itself
+        groups = [range(len(self) * i // count, len(self) * (i + 1) // count) for i in range(count)]
         sampled = made(self._sampler(), [[self.worlds[index] for index in group] for group in groups])
         parts = [self._film(next(sampled)) for _ in bar(groups)]
         packed = torch.cat([part.camera.packed for part in parts])

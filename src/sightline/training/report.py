@@ -24,6 +24,17 @@ from sightline.training.memory import GIB
 from sightline.training.recipe import Recipe
 
 
+def make_run_folder(run: Path) -> None:
+    """Before anything is loaded or filmed: a folder that cannot be written would be found out minutes later."""
+    try:
+        run.mkdir(parents=True, exist_ok=True)
+        (run / "log.jsonl").open("a").close()
+    except OSError as error:
+        raise SightlineError(
+            f"output {run} cannot be written ({reason(error)}): expected a new folder or an earlier run's."
+        ) from None
+
+
 class Report:
     """Speaks for the main process only. Use it as a context: it closes the trackers and the bar however a run ends."""
 
@@ -36,12 +47,7 @@ class Report:
 
     def __enter__(self) -> Report:
         if self.speaks:
-            try:
-                self.run.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise SightlineError(
-                    f"output {self.run} cannot be written ({reason(error)}): expected a new folder or an earlier run's."
-                ) from None
+            make_run_folder(self.run)
             self._tracker = make_tracker(self.recipe, self.run)
             self._log = (self.run / "log.jsonl").open("a")
             self._line(event="start", version=__version__, revision=git_revision(), time=time.time())

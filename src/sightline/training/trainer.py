@@ -22,7 +22,7 @@ from sightline.training.checkpoint import whole
 from sightline.training.feeds import make_feed
 from sightline.training.objective import draw, flow_matching_loss
 from sightline.training.recipe import Optimiser, Recipe
-from sightline.training.report import Report
+from sightline.training.report import Report, make_run_folder
 from sightline.training.setup import build_model, load_base, set_sync, share
 from sightline.training.trainable import choose_trainable, summary
 
@@ -43,6 +43,8 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
     accelerator = Accelerator(cpu=not torch.cuda.is_available())
     device, rank, processes = accelerator.device, accelerator.process_index, accelerator.num_processes
     micro_batches = shares_of_a_step(recipe.optimiser, rank, processes)
+    if accelerator.is_main_process:
+        make_run_folder(run)
     torch.manual_seed(recipe.seed)  # the encoding's start, the same in every process
 
     if recipe.data.cache is not None:

@@ -1,0 +1,73 @@
+"""Loss curves of runs, from the log each keeps in its folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sightline.errors import SightlineError
+from sightline.files import written_whole
+from sightline.pictures import COLOURS
+
+_HELD_OUT = {  # what validation writes: name in the log, marker, words
+    "loss": ("o", "held out"),
+    "loss_without_camera": ("s", "held out, no camera"),
+    "loss_with_another_camera": ("^", "held out, another's camera"),
+}
+
+
+def read_log(run: Path) -> list[dict[str, Any]]:
+    """The lines of a run's log; the last one may be cut short by a kill."""
+    file = run / "log.jsonl"
+    if not file.is_file():
+        raise SightlineError(f"{run} has no log.jsonl: expected the folder of a run that sightline train wrote.")
+    lines = []
+    for line in file.read_text().splitlines():
+        try:
+            lines.append(json.loads(line))
+        except ValueError:
+            continue
+    if not any("step" in line for line in lines):
+        raise SightlineError(f"{file} holds no step: expected a run that has taken some.")
+    return lines
+
+
+def smoothed(values: Sequence[float], window: int) -> np.ndarray:
+    """A running mean over at most `window` values up to and with each."""
+    total = np.concatenate([[0.0], np.cumsum(values)])
+    last = np.arange(1, len(values) + 1)
+    first = np.maximum(last - window, 0)
+    smooth: np.ndarray = (total[last] - total[first]) / (last - first)
+    return smooth
+
+
+def draw_curves(runs: Sequence[Path], output: Path, window: int = 100) -> None:
+    """The training loss of each run, smoothed, and its held-out losses, on one pair of axes."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.0, 4.5), dpi=120, layout="constrained")
+    axes = figure.subplots()
+    for number, run in enumerate(runs):
+        colour, lines = COLOURS[number % len(COLOURS)], read_log(run)
+        steps = [line for line in lines if "step" in line]
+        loss = smoothed([line["loss"] for line in steps], window)
+        axes.plot([line["step"] for line in steps], loss, color=colour, linewidth=1.4, label=run.name)
+        for name, (marker, words) in _HELD_OUT.items():
+            found = [(line["validation"], line[name]) for line in lines if "validation" in line and name in line]
+            if found:
+                label = words if number == len(runs) - 1 else None  # the markers mean the same for all
+                axes.plot(*zip(*found, strict=True), marker, color=colour, markersize=5, label=label)
+    axes.set_xlabel("step")
+    axes.set_ylabel(f"loss, mean of {window} steps")
+    axes.set_yscale("log")
+    axes.yaxis.set_major_formatter("{x:.2f}")
+    axes.yaxis.set_minor_formatter("{x:.2f}")
+    axes.grid(alpha=0.25)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, fontsize=8)
+    with written_whole(output) as temporary:
+        figure.savefig(temporary)

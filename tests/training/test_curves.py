@@ -1,0 +1,50 @@
+"""Loss curves from the logs of runs."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from sightline.cli import main
+from sightline.training.curves import read_log, smoothed
+
+
+def write_log(folder, losses):
+    folder.mkdir()
+    lines = [json.dumps({"step": step, "loss": loss}) for step, loss in enumerate(losses)]
+    lines.append(json.dumps({"validation": len(losses), "loss": losses[-1], "loss_without_camera": 2 * losses[-1]}))
+    (folder / "log.jsonl").write_text("\n".join([*lines, '{"step": 9, "lo']))  # killed while writing
+    return folder
+
+
+def test_a_running_mean_looks_back_only():
+    assert np.allclose(smoothed([1.0, 3.0, 5.0, 7.0], 2), [1, 2, 4, 6])
+
+
+def test_the_curves_of_runs_are_drawn(tmp_path):
+    runs = [write_log(tmp_path / name, losses) for name, losses in {"a": [2.0, 1.0], "b": [3.0, 2.5, 2.0]}.items()]
+    assert len(read_log(runs[0])) == 3
+    assert main(["train", "plot", *map(str, runs), "-o", str(tmp_path / "losses.png")]) == 0
+    assert Image.open(tmp_path / "losses.png").size[0] > 400
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (["nowhere"], "nowhere has no log.jsonl: expected"),
+        (["a", "--window", "0"], "window is 0: expected"),
+        (["a", "-o", "losses.xyz"], "expected a name ending in .png"),
+        (["empty"], "holds no step: expected"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_sentence(tmp_path, monkeypatch, capsys, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    write_log(tmp_path / "a", [1.0])
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "log.jsonl").write_text("")
+    assert main(["train", "plot", *arguments]) == 2
+    assert sentence in capsys.readouterr().err
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a", "empty"]
