@@ -9,6 +9,7 @@ from importlib.metadata import version
 import sightline as sl
 
 SURFACE = [
+    "FIRST_FRAME",
     "CameraTokens",
     "CameraWanTransformer3DModel",
     "Scope",
