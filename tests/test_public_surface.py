@@ -9,9 +9,9 @@ from importlib.metadata import version
 import sightline as sl
 
 SURFACE = [
-    "FIRST_FRAME",
     "CameraTokens",
     "CameraWanTransformer3DModel",
+    "FIRST_FRAME",
     "Scope",
     "SightlineError",
     "Trajectory",
