@@ -10,17 +10,23 @@ from sightline.data.cut import Cut
 from sightline.data.encode import ClipEncoder
 from sightline.data.sources import open_sources
 from sightline.lab.tiny import tiny_pipeline
-from sightline.training import feeds
 from sightline.training.encoded import Filmed, OneByOne, World, encode_clip
 from sightline.worlds import many
 
 CUT = Cut(frames=5, width=32, height=32)
-WORLDS = [World("orbit", 0, 1.0), World("openworld", 0, 20.0), World("orbit", 1, 1.0), World("openworld", 1, 20.0)]
+WORLDS = [
+    World("orbit", 0, unit="reported"),
+    World("openworld", 0, returning=1.0),
+    World("orbit", 1, unit="reported"),
+    World("openworld", 1, returning=1.0),
+]
 PATCH = (1, 2, 2)
 
 
 def one_by_one(encoder):
-    clips = Clips(open_sources(["worlds:orbit?clips=2", "worlds:openworld?clips=2"]), CUT, part="all")
+    clips = Clips(
+        open_sources(["worlds:orbit?clips=2", "worlds:openworld?clips=2&unit=metre&returning=1"]), CUT, part="all"
+    )
     order = [0, 2, 1, 3]  # as WORLDS has them
     return OneByOne(clips, order, lambda clip: encode_clip(encoder, 32, clip), PATCH, 32, keep=False)
 
@@ -39,13 +45,6 @@ def test_filming_in_batches_changes_nothing(kind, keep):
         assert (one.condition is None) == (kind == "ti2v-5b")
         if one.condition is not None:
             torch.testing.assert_close(one.condition, other.condition, atol=1e-5, rtol=1e-4)
-
-
-def test_batches_are_filmed_in_reported_units_alone():
-    reported, metres = (
-        open_sources([f"worlds:orbit?clips=2{unit}"])[0].filmed_for(CUT) for unit in ("", "&unit=metre")
-    )
-    assert feeds._made_to_measure(reported, CUT) and not feeds._made_to_measure(metres, CUT)
 
 
 def test_processes_make_the_same_in_the_same_order(monkeypatch):

@@ -30,6 +30,19 @@ def test_no_path_comes_near_a_solid_or_leaves_its_world_at_or_between_frames(sty
     assert ((poses[..., :3, 3] > low) & (poses[..., :3, 3] < high)).all()
 
 
+def test_a_share_of_the_cameras_comes_back_and_keeps_clear_too():
+    one_way, some, all_of_them = (
+        sample_batch("openworld", SEEDS, frames=17, width=32, height=32, returning=share) for share in (0.0, 0.3, 1.0)
+    )
+    back = [torch.equal(path, path.flip(0)) for path in some.camera_to_world]
+    assert 0.1 < sum(back) / len(back) < 0.5
+    kept = [torch.equal(a, b) for a, b in zip(some.camera_to_world, one_way.camera_to_world, strict=True)]
+    assert all(one != other for one, other in zip(back, kept, strict=True))  # whoever does not return goes as before
+    poses = all_of_them.camera_to_world
+    assert torch.equal(poses, poses.flip(1)) and (poses[:, 8, :3, 3] != poses[:, 0, :3, 3]).any(-1).float().mean() > 0.9
+    assert distance_to_solids(all_of_them.scenes, poses[..., :3, 3].float(), all_of_them.seconds).min() >= CLEARANCE
+
+
 @pytest.mark.parametrize("style", STYLES)
 def test_where_no_path_is_clear_the_camera_pans_on_a_free_spot(style, monkeypatch):
     monkeypatch.setattr(paths, "CLEARANCE", 1e3)  # no try can keep this distance

@@ -126,7 +126,7 @@ def sampled_world(source: Source, window: Window, cut: Cut) -> tuple[WorldBatch,
         cut.span, cut.width, cut.height
     ):  # fmt: skip
         return None
-    batch = sample_batch(source.style, [int(window.shot)], cut.span, cut.width, cut.height)
+    batch = sample_batch(source.style, [int(window.shot)], cut.span, cut.width, cut.height, source.returning)
     reported = 1.0 if source.unit == "metre" else float(batch.scale[0])
     return batch, reported * cut.scale(batch.reported_trajectory(), source.eta)
 

@@ -78,11 +78,13 @@ class OneByOne:
 
 @dataclass(frozen=True)
 class World:
-    """A clip of the worlds, and the factor that brings its source's positions to the common scale."""
+    """A clip of the worlds, as its source says it: unit and returning as there, eta the factor to the common scale."""
 
     style: str
     seed: int
-    eta: float
+    eta: float = 1.0
+    unit: str = "metre"
+    returning: float = 0.0
 
 
 class Filmed:
@@ -177,19 +179,21 @@ class Sampled:
 def sampled_worlds(
     cut: Cut, temporal_stride: int, rows_and_columns: tuple[int, int], worlds: Sequence[World]
 ) -> list[Sampled]:
-    """The scenes and cameras of some clips, one entry per style. Runs in processes of its own: no model, no device."""
+    """The scenes and cameras of some clips, one entry per style and share that returns. Runs in processes of its own: no
+    model, no device."""
     grid = ((cut.frames - 1) // temporal_stride + 1, *rows_and_columns)
     found = []
-    for style in dict.fromkeys(world.style for world in worlds):
-        places = [place for place, world in enumerate(worlds) if world.style == style]
-        batch = sample_batch(style, [worlds[place].seed for place in places], cut.frames, cut.width, cut.height)
-        tokens = [
-            CameraTokens.from_trajectory(
-                cut.trajectory(batch.reported_trajectory(number), 0, worlds[place].eta), grid,
-                temporal_stride=temporal_stride,
-            )
-            for number, place in enumerate(places)
-        ]  # fmt: skip
+    for style, returning in dict.fromkeys((world.style, world.returning) for world in worlds):
+        places = [place for place, world in enumerate(worlds) if (world.style, world.returning) == (style, returning)]
+        seeds = [worlds[place].seed for place in places]
+        batch = sample_batch(style, seeds, cut.frames, cut.width, cut.height, returning)
+        tokens = []
+        for number, place in enumerate(places):
+            path = batch.reported_trajectory(number)
+            if worlds[place].unit == "metre":
+                path = batch.true_trajectory(number).replace(near_depth=path.near_depth)
+            path = cut.trajectory(path, 0, worlds[place].eta)
+            tokens.append(CameraTokens.from_trajectory(path, grid, temporal_stride=temporal_stride))
         found.append(Sampled(batch, batch.captions, CameraTokens.batch(tokens).packed, tuple(places)))
     return found
 

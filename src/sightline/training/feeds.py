@@ -147,18 +147,14 @@ def _clips_of(data: Data, part: Any) -> Clips:
 def _made_to_measure(source: Any, cut: Cut) -> bool:
     """Whether these are worlds whose every shot is one clip, so that whole batches can be filmed at once."""
     shape = (cut.frames, cut.width, cut.height)
-    return (
-        isinstance(source, Worlds)
-        and (source.frames, source.width, source.height) == shape
-        and source.unit == "reported"  # the units that batches are filmed with
-    )
+    return isinstance(source, Worlds) and (source.frames, source.width, source.height) == shape
 
 
 def _filmed(clips: Clips, data: Data, encoder: ClipEncoder, patch: Sequence[int], quiet: bool) -> Filmed:
     worlds = []
     for window in clips.windows:
         source: Any = clips.sources[window.source]
-        worlds.append(World(source.style, int(window.shot), source.eta))
+        worlds.append(World(source.style, int(window.shot), source.eta, source.unit, source.returning))
     bar = partial(track, description="filming worlds", console=Console(stderr=True), disable=quiet)
     return Filmed(worlds, clips.cut, encoder, patch, data.text_tokens, data.keep_in_memory and bool(worlds), bar)
 

@@ -109,8 +109,15 @@ def draw_tries(style: str, notes: Notes) -> list[Try]:
 OUTDOOR_PLACES = frozenset({"street", "park", "garden", "square", "courtyard", "beach"})
 
 
-def sample_paths(scenes: Scene, style: str, frames: int, fps: float) -> Tensor:  # -> [B, T, 4, 4] float64, metres
-    """One camera path per scene: the first of its tries that keeps CLEARANCE everywhere."""
+def sample_paths(
+    scenes: Scene, style: str, frames: int, fps: float, returning: float = 0.0
+) -> Tensor:  # -> [B, T, 4, 4] float64, metres
+    """One camera path per scene: the first of its tries that keeps CLEARANCE everywhere.
+
+    returning: the share of scenes whose camera goes its way at twice the speed and comes back to where it started.
+    """
+    there_and_back = frames - 1 - (2 * torch.arange(frames) - (frames - 1)).abs()  # [T] 0, 2, ..., T - 1, ..., 2, 0
+    returns = torch.tensor([_returns(style, notes.seed, returning) for notes in scenes.notes])  # [B]
     rows = [[one.row() for one in draw_tries(style, notes)] for notes in scenes.notes]
     numbers = torch.tensor(rows, dtype=torch.float64)  # [B, TRIES, 13]
     focus = torch.tensor([notes.focus for notes in scenes.notes], dtype=torch.float64)  # [B, 3]
@@ -119,6 +126,8 @@ def sample_paths(scenes: Scene, style: str, frames: int, fps: float) -> Tensor: 
     waiting = torch.arange(len(scenes))
     for number in range(TRIES):
         position, rotation = _follow(numbers[waiting, number], focus[waiting], frames)  # [W, T, 3], [W, T, 3, 3]
+        back = returns[waiting]
+        position[back], rotation[back] = position[back][:, there_and_back], rotation[back][:, there_and_back]
         poses[waiting] = se3.from_parts(rotation, position)
         if number == TRIES - 1:
             break
@@ -133,6 +142,10 @@ def sample_paths(scenes: Scene, style: str, frames: int, fps: float) -> Tensor: 
         if len(waiting) == 0:
             break
     return poses
+
+
+def _returns(style: str, seed: int, share: float) -> bool:
+    return random.Random(f"returning {style} {seed}").random() < share
 
 
 def _follow(numbers: Tensor, focus: Tensor, frames: int) -> tuple[Tensor, Tensor]:

@@ -135,17 +135,24 @@ def make_scenes(seeds: Sequence[int], style: str) -> Scene:
     return stack([make_scene(seed, style) for seed in seeds])
 
 
-def sample_clip(style: str, seed: int, frames: int = 33, width: int = 128, height: int = 128) -> WorldClip:
+def sample_clip(
+    style: str, seed: int, frames: int = 33, width: int = 128, height: int = 128, returning: float = 0.0
+) -> WorldClip:
     """The clip of a seed, not yet rendered: see `film`."""
-    batch = sample_batch(style, [seed], frames, width, height)
+    batch = sample_batch(style, [seed], frames, width, height, returning)
     return WorldClip(batch.scenes, batch.true_trajectory(), batch.reported_trajectory(), batch.captions[0])
 
 
-def sample_batch(style: str, seeds: Sequence[int], frames: int = 33, width: int = 128, height: int = 128) -> WorldBatch:
-    """Scenes and camera paths for several seeds. A clip does not depend on which others share its batch."""
+def sample_batch(
+    style: str, seeds: Sequence[int], frames: int = 33, width: int = 128, height: int = 128, returning: float = 0.0
+) -> WorldBatch:
+    """Scenes and camera paths for several seeds. A clip does not depend on which others share its batch.
+
+    returning: the share of clips, chosen by their seeds, whose camera comes back to where it started.
+    """
     frames, width, height = whole_number("frames", frames), whole_number("width", width), whole_number("height", height)
     scenes = make_scenes(seeds, style)
-    poses = sample_paths(scenes, style, frames, DEFAULT_FPS)
+    poses = sample_paths(scenes, style, frames, DEFAULT_FPS, returning)
     optics = torch.tensor([_lens(style, notes.seed) for notes in scenes.notes], dtype=torch.float64)  # [B, 3]
     angle, xi, scale = optics.unbind(1)
     # The unified model images a ray at angle a from the axis at f sin(a) / (cos(a) + xi).

@@ -18,7 +18,7 @@ from PIL import Image
 
 from sightline import __version__
 from sightline.cameras.trajectory import Trajectory
-from sightline.checks import whole_number
+from sightline.checks import number, whole_number
 from sightline.data.cut import Cut
 from sightline.data.pictures import FittedFrames, Pictures, fitted
 from sightline.data.sources._source import Source
@@ -44,11 +44,13 @@ class Worlds(Source):
         height: int | None = None,
         device: str = "cpu",
         unit: str = "reported",
+        returning: float = 0.0,
         name: str | None = None,
         eta: float | None = None,
     ) -> None:
         """clips: how many shots. seed: of the first. frames, width, height: of a shot; without them, as the cut asks.
-        device: where it is filmed. unit: of positions, as the style's source would report them or metres."""
+        device: where it is filmed. unit: of positions, as the style's source would report them or metres.
+        returning: the share of shots whose camera comes back to where it started; none of the styles does by itself."""
         if style not in STYLES:
             raise SightlineError(f"the style of worlds is {style!r}: expected one of {', '.join(STYLES)}.")
         if unit not in _UNITS:
@@ -62,6 +64,9 @@ class Worlds(Source):
         _require_device(device)
         self.style, self.clips, self.seed = style, whole_number("clips", clips), seed
         self.frames, self.width, self.height, self.device, self.unit = frames, width, height, device, unit
+        self.returning = number("returning", returning, at_least=0.0)
+        if self.returning > 1:
+            raise SightlineError(f"returning is {returning!r}: expected a share between 0 and 1.")
         self._last: tuple[str, WorldClip] | None = None
 
     def shots(self) -> list[str]:
@@ -91,20 +96,26 @@ class Worlds(Source):
             height=self.height or cut.height,
             device=self.device,
             unit=self.unit,
+            returning=self.returning,
             name=self.name,
             eta=self.eta,
         )
 
     def settings(self) -> dict[str, Any]:
-        made = {"style": self.style, "shot": [self.frames, self.width, self.height], "device": self.device}
+        made: dict[str, Any] = {
+            "style": self.style,
+            "shot": [self.frames, self.width, self.height],
+            "device": self.device,
+        }
         made |= {"unit": self.unit} if self.unit == "metre" else {}  # caches of reported units stay what they were
+        made |= {"returning": self.returning} if self.returning else {}
         return {**super().settings(), **made, "version": __version__}  # another version may film another picture
 
     def _sampled(self, shot: str) -> WorldClip:
         """The last one is kept: its cameras, pixels and caption are asked for one after another."""
         if self._last is None or self._last[0] != shot:
             size = self.frames or _CUT.frames, self.width or _CUT.width, self.height or _CUT.height
-            self._last = shot, sample_clip(self.style, int(shot), *size)
+            self._last = shot, sample_clip(self.style, int(shot), *size, self.returning)
         return self._last[1]
 
 
