@@ -37,3 +37,10 @@ def parsed_size(text: str) -> tuple[int, int]:
     if not found or not int(found[1]) * int(found[2]):
         raise SightlineError(f"size is {text!r}: expected WIDTHxHEIGHT, such as 832x480.")
     return int(found[1]), int(found[2])
+
+
+def checked_seed(seed: Any) -> int:
+    """A seed of noise: what torch's generators take."""
+    if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= seed.__index__() < 2**63:
+        raise SightlineError(f"seed is {seed!r}: expected a whole number from 0 to 2^63 - 1.")
+    return int(seed.__index__())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -69,9 +70,13 @@ def reason(error: BaseException) -> str:
 def written_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
     """A temporary folder beside `path` to write into; it becomes `path` when the block ends well, and is gone otherwise.
 
-    A folder that holds something is refused; with `overwrite` it is replaced, at the very end.
+    A folder that holds something is refused; with `overwrite` it is replaced, at the very end. A file never is.
     """
-    path = Path(path)
+    path = Path(os.path.abspath(path))  # "." has no name to put a temporary one beside
+    if overwrite and path.exists() and not path.is_dir():
+        raise SightlineError(f"{path} is a file: expected a folder.")
+    if Path.cwd().is_relative_to(path) and any(path.iterdir()):
+        raise SightlineError(f"{path} is where you are: expected a folder inside it, or another.")
     temporary, old = (path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.{word}") for word in ("new", "old"))
     made = [parent for parent in path.absolute().parents if not parent.exists()]  # nearest first
     try:
@@ -105,3 +110,18 @@ def require_empty(path: Path) -> None:
         return
     if path.exists():
         raise SightlineError(f"{path} exists: expected a new or empty folder, or --overwrite to replace it.")
+
+
+def require_writable(folder: Path, expected: str = "a writable place") -> None:
+    """Refuse a folder that cannot be written before long work is done for it. Leaves nothing behind."""
+    made = [one for one in (folder, *folder.parents) if not one.exists()]  # nearest first
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise SightlineError(f"output {folder} cannot be written ({reason(error)}): expected {expected}.") from None
+    finally:
+        for one in made:
+            with suppress(OSError):
+                one.rmdir()

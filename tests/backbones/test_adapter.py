@@ -177,7 +177,7 @@ def test_lora_weights_are_added_to_a_copy_of_the_base(lora_file, tokens, copy):
 
 def test_lora_weights_are_refused_where_they_cannot_be_added(lora_file):
     _, path = lora_file
-    with pytest.raises(SightlineError, match="holds LoRA weights, which are added to a stock model"):
+    with pytest.raises(SightlineError, match="holds LoRA weights for a stock model"):
         load_camera(retrofit(), path)
     tensors = load_file(path)
     name = next(name for name in tensors if name.endswith("lora_B"))

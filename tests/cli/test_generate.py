@@ -156,6 +156,8 @@ def bad_files():
         (f"{SMALL} --context-parallel ulysses", "context_parallel is given to one process"),
         (f"{SMALL} --attention magic", "the model cannot be laid out as asked"),
         (f"{SMALL} --camera-cfg nan", "camera_cfg is nan"),
+        (f"{SMALL} --seed 99999999999999999999", "seed is 99999999999999999999: expected a whole number"),
+        (f"{SMALL} --seed -1", "seed is -1: expected a whole number"),
         (f"{SMALL} --overwrite --jobs nope.json", "nope.json cannot be read"),
         (f"{SMALL} -o full", "full exists: expected a new or empty folder, or --overwrite to replace it."),
         (f"{SMALL} -o full/kept.txt/out", "full/kept.txt/out: cannot be written"),
@@ -191,13 +193,24 @@ def test_an_interrupt_leaves_nothing_and_the_old_film_as_it_was(run, capsys, mon
         raise KeyboardInterrupt
 
     Path("out").mkdir()
+    Path("out/settings.json").write_text("{}")
     Path("out/old.txt").write_text("the old film")
     monkeypatch.setattr(outputs, "generate", interrupted)
     assert run(f"{SMALL} -o out --overwrite") == cli.INTERRUPTED
-    assert everything() == {"out", "out/old.txt"} and capsys.readouterr().err == ""
+    assert everything() == {"out", "out/old.txt", "out/settings.json"} and capsys.readouterr().err == ""
     monkeypatch.setattr(outputs, "generate", lambda *_, **__: np.zeros((5, 64, 64, 3), np.uint8))
     assert run(f"{SMALL} -o out --overwrite") == 0
     assert Path("out/video.mp4").exists() and not Path("out/old.txt").exists()
+
+
+def test_only_a_film_is_replaced(run, capsys):
+    Path("papers").mkdir()
+    Path("papers/thesis.tex").write_text("years of work")
+    Path("file").write_text("a file")
+    for place, sentence in {"papers": "papers exists", "file": "file exists", ".": "exists", "..": "exists"}.items():
+        assert run(f"{SMALL} -o {place} --overwrite") == 2
+        assert sentence in capsys.readouterr().err
+    assert everything() == {"file", "papers", "papers/thesis.tex"}
 
 
 def test_a_batch_goes_on_after_a_failure_and_where_it_was(run, capsys):

@@ -51,7 +51,7 @@ def test_a_run_writes_its_curves(small, tmp_path):
     logged = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     losses = [line["loss"] for line in logged if "step" in line]
     assert [event.value for event in events.Scalars("train/loss")] == pytest.approx(losses)
-    assert "validation/loss_with_another_camera" in events.Tags()["scalars"]
+    assert "validation/loss_without_camera" in events.Tags()["scalars"]
     assert events.Tags()["images"] == ["true beside generated 0"]
 
 

@@ -92,7 +92,7 @@ def load_camera(
     if isinstance(model, CameraWanTransformer3DModel):
         if lora:
             raise SightlineError(
-                f"{path} holds LoRA weights, which are added to a stock model: this one carries a camera already."
+                f"{path} holds LoRA weights for a stock model: this one carries a camera already; load the base again."
             )
         if not model.encoding.computes_as(encoding):
             raise SightlineError(
@@ -139,7 +139,9 @@ def _lora_layers(
         if half == "B":
             continue
         weight, b = parameters.get(f"{layer}.weight"), lora.get(f"{layer}.lora_B")
-        if weight is None or b is None or (b.shape[0], a.shape[1]) != tuple(weight.shape) or b.shape[1] != a.shape[0]:
+        if b is None:
+            raise SightlineError(f"{path}: {name} has no {layer}.lora_B beside it, expected both halves.")
+        if weight is None or (b.shape[0], a.shape[1]) != tuple(weight.shape) or b.shape[1] != a.shape[0]:
             raise SightlineError(f"{path}: {name} fits no layer of this model, expected LoRA weights made for it.")
         if not (a.isfinite().all() and b.isfinite().all()):
             raise SightlineError(f"{path}: {name} holds values that are not finite, expected finite weights.")
@@ -160,7 +162,9 @@ def _add_lora(model: CameraWanTransformer3DModel, layers: dict[str, tuple[Tensor
 def _attach_lora(model: CameraWanTransformer3DModel, layers: dict[str, tuple[Tensor, Tensor]]) -> None:
     from peft import LoraConfig
 
-    rank = next(iter(layers.values()))[0].shape[0]
+    rank, *others = {a.shape[0] for a, _ in layers.values()}
+    if others:
+        raise SightlineError(f"the LoRA weights have ranks {sorted((rank, *others))}: expected one, to train them on.")
     model.add_adapter(LoraConfig(r=rank, lora_alpha=rank, target_modules=list(layers)))
     parameters = dict(model.named_parameters())
     for layer, halves in layers.items():

@@ -97,12 +97,18 @@ class Measure:
     def run(self) -> None:
         import json
 
+        from sightline.checks import checked_seed, number, whole_number
         from sightline.cli._console import bar, print_table
-        from sightline.files import write_whole
+        from sightline.files import require_writable, write_whole
         from sightline.generation.pipelines import load_pipeline
         from sightline.lab import shipped
         from sightline.lab.measure import held_out_clips, measure
 
+        number("guidance", self.guidance)
+        whole_number("steps", self.steps)
+        checked_seed(self.seed)
+        if self.output is not None:
+            require_writable(self.output.parent)
         if self.model == "vae":
             self._vae()
             return

@@ -39,6 +39,8 @@ def read_jobs(file: Path, base: Job) -> list[Job]:
             for name in set(_FILES) & set(changes):
                 changes[name] = file.parent / changes[name]
             changes["output"] = base.output / changes.get("output", f"{number:04d}")
+            if not changes["output"].resolve().is_relative_to(base.output.resolve()):
+                raise SightlineError(f"output is {row['output']!r}: expected a place inside {base.output}.")
             jobs.append(dataclasses.replace(base, **changes).check())
         except SightlineError as error:
             raise SightlineError(f"{where}: {error}") from None

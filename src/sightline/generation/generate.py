@@ -11,7 +11,7 @@ from sightline.backbones.stock import AnyWanPipeline, WanImageToVideoPipeline, W
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.tokens import CameraTokens, LatentPose
 from sightline.cameras.trajectory import Trajectory
-from sightline.checks import number, whole_number
+from sightline.checks import checked_seed, number, whole_number
 from sightline.errors import SightlineError
 from sightline.generation.facts import ModelFacts
 from sightline.generation.pipelines import experts, require_pipeline
@@ -64,8 +64,7 @@ def generate(
     defaults = ModelFacts.of(pipe).defaults
     steps = whole_number("steps", defaults.steps if steps is None else steps)
     guidance = number("guidance", defaults.cfg if guidance is None else guidance)
-    if not isinstance(seed, int):
-        raise SightlineError(f"seed is {seed!r}: expected a whole number.")
+    checked_seed(seed)
     if reserved := sorted(set(options) & _SET_BY_GENERATE):
         raise SightlineError(
             f"{reserved[0]} is set by generate itself: expected trajectory, steps, guidance or seed instead."

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 from tyro.conf import arg
 
-from sightline.checks import number, parsed_size, whole_number
+from sightline.checks import checked_seed, number, parsed_size, whole_number
 from sightline.errors import SightlineError
 
 # Options that may be left out; their help says what happens then, so it need not add "default: None".
@@ -73,6 +73,7 @@ class Job:
         if self.cfg is not None:
             number("cfg", self.cfg)
         number("camera_cfg", self.camera_cfg)
+        checked_seed(self.seed)
         if self.size is not None:
             parsed_size(self.size)
         return self

@@ -33,7 +33,7 @@ def run_job(model: Model, job: Job, *, overwrite: bool = False, rank: int = 0) -
     the first writes.
     """
     started = time.monotonic()
-    if not overwrite:
+    if not overwrite or not (job.output / SETTINGS).is_file():  # what is replaced is a film, not somebody's papers
         require_empty(job.output)
     model.require_camera()
     plan = make_plan(job.check(), model.facts)
@@ -99,13 +99,13 @@ def _write(folder: Path, model: Model, job: Job, plan: Plan, video: np.ndarray, 
     )
     result: dict[str, Any] = {}
     save_video(video, folder / "video.mp4", fps=path.fps)
-    films, captions = [video], [f"{title}   {plan.prompt}"]
+    films, captions = [video], [f"{title} | {plan.prompt}"]
     if plan.truth is not None:
         decibels = psnr(video, plan.truth)
         result["psnr"] = {"mean": round(float(decibels.mean()), 3), "of each frame": np.round(decibels, 3).tolist()}
         save_video(plan.truth, folder / "true.mp4", fps=path.fps)
         save_video(side_by_side(plan.truth, video), folder / "side-by-side.mp4", fps=path.fps)
-        films, captions = [plan.truth, video], ["true", f"generated   {captions[0]}"]
+        films, captions = [plan.truth, video], ["true", f"generated | {captions[0]}"]
     contact_sheet(films, captions).save(folder / "sheet.png")
     path.plot(folder / "path.png", title=title)
     path.save(folder / "path.json")
@@ -114,7 +114,7 @@ def _write(folder: Path, model: Model, job: Job, plan: Plan, video: np.ndarray, 
     settings = {
         "request": request(model.options, job),
         "filmed": {
-            "prompt": plan.prompt, "negative_prompt": job.negative_prompt, "first frame": plan.image is not None,
+            "path": title, "prompt": plan.prompt, "negative_prompt": job.negative_prompt, "first frame": plan.image is not None,
             "frames": len(path), "width": path.width, "height": path.height, "fps": path.fps, "steps": plan.steps,
             "cfg": plan.cfg, "camera_cfg": job.camera_cfg, "seed": job.seed,
         },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def read_log(run: Path) -> list[dict[str, Any]]:
             lines.append(json.loads(line))
         except ValueError:
             continue
-    if not any("step" in line for line in lines):
+    if not any("step" in line and "loss" in line for line in lines):
         raise SightlineError(f"{file} holds no step: expected a run that has taken some.")
     return lines
 
@@ -49,18 +50,20 @@ def draw_curves(runs: Sequence[Path], output: Path, window: int = 100) -> None:
     """The training loss of each run, smoothed, and its held-out losses, on one pair of axes."""
     from matplotlib.figure import Figure
 
+    labelled: set[str] = set()  # the markers mean the same for all runs
     figure = Figure(figsize=(8.0, 4.5), dpi=120, layout="constrained")
     axes = figure.subplots()
     for number, run in enumerate(runs):
         colour, lines = COLOURS[number % len(COLOURS)], read_log(run)
-        steps = [line for line in lines if "step" in line]
+        steps = [line for line in lines if "step" in line and math.isfinite(line["loss"])]
         loss = smoothed([line["loss"] for line in steps], window)
         axes.plot([line["step"] for line in steps], loss, color=colour, linewidth=1.4, label=run.name)
         for name, (marker, words) in _HELD_OUT.items():
             found = [(line["validation"], line[name]) for line in lines if "validation" in line and name in line]
             if found:
-                label = words if number == len(runs) - 1 else None  # the markers mean the same for all
+                label = None if name in labelled else words
                 axes.plot(*zip(*found, strict=True), marker, color=colour, markersize=5, label=label)
+                labelled.add(name)
     axes.set_xlabel("step")
     axes.set_ylabel(f"loss, mean of {window} steps")
     axes.set_yscale("log")

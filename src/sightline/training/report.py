@@ -19,20 +19,9 @@ from torch import Tensor
 
 from sightline import __version__
 from sightline.errors import SightlineError
-from sightline.files import reason
+from sightline.files import reason, require_writable
 from sightline.training.memory import GIB
 from sightline.training.recipe import Recipe
-
-
-def make_run_folder(run: Path) -> None:
-    """Before anything is loaded or filmed: a folder that cannot be written would be found out minutes later."""
-    try:
-        run.mkdir(parents=True, exist_ok=True)
-        (run / "log.jsonl").open("a").close()
-    except OSError as error:
-        raise SightlineError(
-            f"output {run} cannot be written ({reason(error)}): expected a new folder or an earlier run's."
-        ) from None
 
 
 class Report:
@@ -47,7 +36,8 @@ class Report:
 
     def __enter__(self) -> Report:
         if self.speaks:
-            make_run_folder(self.run)
+            require_writable(self.run, "a new folder or an earlier run's")
+            self.run.mkdir(parents=True, exist_ok=True)
             self._tracker = make_tracker(self.recipe, self.run)
             self._log = (self.run / "log.jsonl").open("a")
             self._line(event="start", version=__version__, revision=git_revision(), time=time.time())

@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from sightline.data.cached import CachedClips
 from sightline.data.encode import weights_digest
 from sightline.errors import SightlineError
-from sightline.files import write_whole
+from sightline.files import require_writable, write_whole
 from sightline.training import checkpoint, memory, validation
 from sightline.training.checkpoint import whole
 from sightline.training.feeds import make_feed
 from sightline.training.objective import draw, flow_matching_loss
 from sightline.training.recipe import Optimiser, Recipe
-from sightline.training.report import Report, make_run_folder
+from sightline.training.report import Report
 from sightline.training.setup import build_model, load_base, set_sync, share
 from sightline.training.trainable import choose_trainable, summary
 
@@ -44,7 +44,7 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
     device, rank, processes = accelerator.device, accelerator.process_index, accelerator.num_processes
     micro_batches = shares_of_a_step(recipe.optimiser, rank, processes)
     if accelerator.is_main_process:
-        make_run_folder(run)
+        require_writable(run, "a new folder or an earlier run's")
     torch.manual_seed(recipe.seed)  # the encoding's start, the same in every process
 
     if recipe.data.cache is not None:

@@ -68,7 +68,10 @@ def held_out_losses(model: nn.Module, feed: Feed, recipe: Recipe, device: torch.
         variants: dict[str, CameraTokens | None] = {"loss": batch.camera}
         if batch.camera is not None:
             variants["loss_without_camera"] = CameraTokens.absent(batch.camera.grid).to(device)
-            variants["loss_with_another_camera"] = feed.validation([chosen[(place + 1) % len(chosen)]], device).camera
+            if len(chosen) > 1:  # a single clip has no other
+                variants["loss_with_another_camera"] = feed.validation(
+                    [chosen[(place + 1) % len(chosen)]], device
+                ).camera
         for level in range(_LEVELS):
             drawn = fixed_draw(batch, recipe, (level + 0.5) / _LEVELS)
             for name, camera in variants.items():
