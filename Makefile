@@ -9,7 +9,7 @@ demo: $(READY)
 	$(BIN)/sightline generate --output outputs/demo --overwrite
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: $(READY)
 	$(BIN)/ruff check .

@@ -24,7 +24,7 @@ from sightline.training.recipe import Data, Model, Objective, Optimiser, Recipe,
 from tests.training.conftest import changed
 
 CLIPS, HELD_OUT, SCORED = 500, 0.2, 60
-BASE_STEPS, STEPS = 60, 160
+BASE_STEPS, STEPS = 60, 110
 
 
 @pytest.fixture
