@@ -119,7 +119,8 @@ def test_given_reads_files(tmp_path):
         assert answer.trajectory is not None and answer.confidence == 1
         assert pose_errors(answer.trajectory, path).ate < 1e-9
     assert "holds no camera file" in get_estimator("given", path=tmp_path).estimate(VIDEO, Hints(name="b")).failure
-    assert "does not exist" in get_estimator("given", path=tmp_path / "no.json").estimate(VIDEO, Hints()).failure
+    with pytest.raises(SightlineError, match=r"no\.json: the estimator given expects a camera file"):
+        get_estimator("given", path=tmp_path / "no.json")
     short = get_estimator("given", path=tmp_path / "clip.json").estimate(VIDEO[:5], Hints())
     assert short.trajectory is None and "has 9 frames but the video has 5" in short.failure
     with pytest.raises(SightlineError, match="path is not given"):

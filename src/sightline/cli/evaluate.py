@@ -106,7 +106,7 @@ class _Protocol(_Filming):
 
     def run(self) -> None:
         from sightline.evaluation.report import PAGE, write_report
-        from sightline.evaluation.run import prepare, work
+        from sightline.evaluation.run import open_estimator, prepare, work
 
         one_progress_bar()
         state = launched()
@@ -118,6 +118,9 @@ class _Protocol(_Filming):
             desc="filming", leave=False, disable=rank > 0 or not sys.stderr.isatty()
         )
         run = self.opened(model)
+        open_estimator(run.estimator)  # what is refused must not leave a folder of a run that never was
+        if not self.blind:
+            model.require_camera(instead=", or --blind")
         if not rank:
             prepare(run, model)
         if state is not None:
@@ -209,7 +212,9 @@ class Efficiency(_Filming):
 
     def run(self) -> None:
         from sightline.evaluation.efficiency import measure_efficiency, write_efficiency
+        from sightline.evaluation.run import refuse_run_folder
 
+        refuse_run_folder(self.output)
         one_progress_bar()
         model = Model(self.options)
         model.on_load = lambda pipe: pipe.set_progress_bar_config(disable=True)

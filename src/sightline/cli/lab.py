@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import tyro
 from tyro.conf import FlagCreatePairsOff, arg
 
+from sightline.errors import SightlineError
+
 
 def main(arguments: Sequence[str]) -> None:
     commands: dict[str, Any] = {"vae": Vae, "text": Text, "assemble": Assemble, "measure": Measure}
@@ -112,6 +114,8 @@ class Measure:
         if self.model == "vae":
             self._vae()
             return
+        if self.clips % 4 or self.clips < 8:  # two of each style: the other's path drives the one
+            raise SightlineError(f"clips is {self.clips}: expected a multiple of 4, from 8 on.")
         camera = None if self.model == "base" else shipped.camera() if self.model == "scope" else self.model
         pipe = load_pipeline(self.base, camera)
         clips = held_out_clips(self.clips, pipe.device)

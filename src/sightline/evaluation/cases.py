@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import re
 from collections.abc import Sequence
@@ -109,7 +110,8 @@ class StandardCases:
         part = {"part": chosen.part, "held_out": chosen.held_out if chosen.part != "all" else None}
         shape = {"frames": chosen.cut.frames, "width": chosen.cut.width, "height": chosen.cut.height}
         return {
-            "sources": sources, "clips": len(self.names), **part, **shape, "near_depth": chosen.cut.near_depth,
+            "sources": sources, "clips": len(self.names), "names of clips": _digest(self.names), **part, **shape,
+            "near_depth": chosen.cut.near_depth,
             "shots that could not be read": len(self.clips.skips),
         }  # fmt: skip
 
@@ -118,6 +120,10 @@ class StandardCases:
 
     def _name(self, window: Window) -> str:
         return re.sub(r"[^\w.+-]+", "_", f"{self.source(window).name}-{window.shot}-{window.start}")
+
+
+def _digest(names: list[str]) -> str:
+    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
 
 
 def sampled_world(source: Source, window: Window, cut: Cut) -> tuple[WorldBatch, float] | None:

@@ -14,14 +14,17 @@ from sightline.errors import SightlineError
 from sightline.evaluation.page import write_page
 from sightline.evaluation.plots import draw_boxes, draw_errors
 from sightline.evaluation.results import FAILED, POSE_KEY, RESULTS, TITLES, group_means
-from sightline.evaluation.run import read_json
+from sightline.evaluation.run import read_json, refuse_run_folder
 from sightline.evaluation.tables import NOTHING, figure, grid, header, markdown
 from sightline.files import write_whole
 
 RESAMPLES, LEVEL = 10_000, 0.95
 FEWEST = 6  # pairs: with fewer, not even a sign test that all of them agree on reaches 0.05
 # Runs that differ in one of these did not do the same thing.
-_MUST_AGREE = ("protocol", "sources", "clips", "part", "held_out", "frames", "width", "height", "estimator", "against")
+_MUST_AGREE = (
+    "protocol", "frames", "width", "height", "near_depth", "clips", "part", "held_out", "estimator", "against", "sources",
+    "names of clips",
+)  # fmt: skip
 _SHOULD_AGREE = ("steps", "cfg", "camera_cfg", "seed", "blind", "dtype")
 
 
@@ -56,10 +59,15 @@ def bootstrap(values: np.ndarray, seed: int = 0, resamples: int = RESAMPLES) -> 
 def read_runs(folders: Sequence[Path]) -> list[dict[str, Any]]:
     """The results of each folder, labelled apart; runs of different protocols or clips are refused."""
     if len(folders) < 2:
-        raise SightlineError(f"{len(folders)} run is given: expected at least two folders of sightline evaluate.")
+        raise SightlineError(
+            "compare is given fewer than two runs: expected two folders of sightline evaluate or more."
+        )
     runs = [read_json(folder / RESULTS) for folder in folders]
     if efficiency := [folder for folder, run in zip(folders, runs, strict=True) if "clips" not in run]:
         raise SightlineError(f"{efficiency[0]} holds no clips: expected a standard, beyond or revisit run.")
+    for folder, run in zip(folders, runs, strict=True):
+        if missing := [name for name in ("label", "settings", "n", "scores") if name not in run]:
+            raise SightlineError(f"{folder / RESULTS} has no {missing[0]}: expected the results of sightline evaluate.")
     first = runs[0]
     for folder, run in zip(folders[1:], runs[1:], strict=True):
         for name in _MUST_AGREE:
@@ -140,6 +148,7 @@ def comparison(runs: Sequence[dict[str, Any]], seed: int = 0) -> tuple[str, list
 
 def write_comparison(folders: Sequence[Path], output: Path, seed: int = 0) -> str:
     """compare.md, compare.json, plots and a page with the films of all runs beside the truth; returns the markdown."""
+    refuse_run_folder(output)
     runs = read_runs(folders)
     text, found = comparison(runs, seed)
     document = {

@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sightline.evaluation.results import TITLES
 from sightline.evaluation.tables import figure
@@ -132,7 +133,7 @@ def _card(
 
 
 def _link(file: Path, start: Path) -> str:
-    return html.escape(Path(os.path.relpath(file.absolute(), start)).as_posix(), quote=True)
+    return html.escape(quote(Path(os.path.relpath(file.absolute(), start)).as_posix()), quote=True)
 
 
 def _as_html(markdown: str) -> str:

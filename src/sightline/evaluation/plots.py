@@ -96,7 +96,7 @@ def _boxes(axes: Axes, values: Sequence[Sequence[float]], labels: Sequence[str])
     for line in drawn["medians"]:
         line.set(color=_INK, lw=1.2)
     axes.set_xticks(
-        places, [label if len(label) < 16 else f"{label[:14]}..." for label in labels], rotation=15, ha="right"
+        places, [label if len(label) < 24 else f"{label[:22]}..." for label in labels], rotation=15, ha="right"
     )
 
 

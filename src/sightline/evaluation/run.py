@@ -94,11 +94,15 @@ def prepare(run: Run, model: Model) -> None:
                     f"{run.output} holds a run with {name} {found.get(name)!r}: expected {wanted[name]!r}, or another -o."
                 )
         return
-    if run.output.exists() and any(run.output.iterdir()):
-        raise SightlineError(
-            f"{run.output} holds something else: expected a new folder, or that of a run to go on with."
-        )
+    if run.output.exists() and (not run.output.is_dir() or any(run.output.iterdir())):
+        raise SightlineError(f"{run.output} is something else: expected a new folder, or that of a run to go on with.")
     write_whole(file, json.dumps(wanted, indent=2) + "\n")
+
+
+def refuse_run_folder(output: Path) -> None:
+    """What summarises runs must not be written over one."""
+    if (output / SETTINGS).is_file():
+        raise SightlineError(f"{output} holds a run: expected another -o.")
 
 
 def work(
@@ -107,6 +111,7 @@ def work(
     """Film and judge this process's share of the clips; those that are finished are left alone."""
     mine = [index for index in run.pending() if index % processes == rank]
     if not mine:
+        on_done("every clip is finished: nothing is filmed, the report is written from what is there")
         return
     if not run.sampling.blind:
         model.require_camera(instead=", or --blind")
@@ -162,7 +167,11 @@ def read_json(file: Path) -> dict[str, Any]:
 def _is_finished(folder: Path) -> bool:
     if not (folder / SCORES).is_file():
         return False
-    return not any(one["stage"] in UNFINISHED for one in read_json(folder / SCORES)["failures"])
+    try:
+        failures = read_json(folder / SCORES)["failures"]
+    except (SightlineError, KeyError):
+        return False  # damaged: judged again
+    return not any(one["stage"] in UNFINISHED for one in failures)
 
 
 def _require_same_weights(run: Run, model: Model) -> None:

@@ -43,8 +43,8 @@ class HeldOutClip:
 
 def held_out_clips(count: int, device: torch.device | str = "cpu") -> list[HeldOutClip]:
     """`count` clips, as many of each style as of the others."""
-    if count % len(STYLES) or count < 2 * len(STYLES):  # two of each style, for another clip's path
-        raise SightlineError(f"clips is {count}: expected a multiple of {len(STYLES)}, from {2 * len(STYLES)} on.")
+    if count % len(STYLES) or count < 1:
+        raise SightlineError(f"clips is {count}: expected a multiple of {len(STYLES)}.")
     each, found = count // len(STYLES), []
     batches = [sample_batch(style, range(HELD_OUT_SEED, HELD_OUT_SEED + each), FRAMES, SIZE, SIZE) for style in STYLES]
     filmed = film_together(batches, device).cpu().numpy()

@@ -23,6 +23,13 @@ class Given:
     """What the format's reader takes."""
     name: str = "given"
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", str(self.path))  # a folder called 2024 is no number
+        if self.path and not Path(self.path).exists():
+            raise SightlineError(
+                f"path is {self.path}: the estimator given expects a camera file, or a folder of them."
+            )
+
     def estimate(self, video: np.ndarray, hints: Hints) -> Estimate:
         video = checked_video(video)
         if not str(self.path):
@@ -35,8 +42,6 @@ class Given:
             if not files:
                 return failed(f"{file} holds no camera file called {hints.name}.")
             file = files[0]
-        elif not file.exists():
-            return failed(f"{file} does not exist.")
         path = Trajectory.load(file, format=self.format, **self.options).anchored()
         if len(path) != len(video):
             return failed(f"{file} has {len(path)} frames but the video has {len(video)}.")
