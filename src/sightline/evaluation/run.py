@@ -80,7 +80,18 @@ class Run:
         return json.loads(json.dumps(found))
 
     def pending(self) -> list[int]:
-        return [index for index, name in enumerate(self.cases.names) if not _is_finished(self.folder(name))]
+        return [index for index, name in enumerate(self.cases.names) if not self._is_finished(self.folder(name))]
+
+    def _is_finished(self, folder: Path) -> bool:
+        if not (folder / SCORES).is_file():
+            return False
+        try:
+            stages = [one["stage"] for one in read_json(folder / SCORES)["failures"]]
+        except (SightlineError, KeyError):
+            return False  # damaged: judged again
+        # Where poses come from files, a clip without one waits for somebody to put it there.
+        waits = str(self.estimator).startswith(("given", "vipe"))
+        return not any(stage in UNFINISHED or (waits and stage.startswith("pose")) for stage in stages)
 
 
 def prepare(run: Run, model: Model) -> None:
@@ -162,16 +173,6 @@ def read_json(file: Path) -> dict[str, Any]:
             f"{file} cannot be read ({reason(error)}): expected a file of sightline evaluate."
         ) from None
     return found
-
-
-def _is_finished(folder: Path) -> bool:
-    if not (folder / SCORES).is_file():
-        return False
-    try:
-        failures = read_json(folder / SCORES)["failures"]
-    except (SightlineError, KeyError):
-        return False  # damaged: judged again
-    return not any(one["stage"] in UNFINISHED for one in failures)
 
 
 def _require_same_weights(run: Run, model: Model) -> None:

@@ -3,6 +3,7 @@ environment of its own; its results files are read, whoever made them."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -95,6 +96,7 @@ def collect(folders: Sequence[Path], output: Path) -> tuple[dict[str, Path], dic
 
 def run_vbench(python: Path, videos: Path, name: str, output: Path, device: str) -> Path:
     """Run the six dimensions over a folder of films; returns the package's results file, and does nothing where it is there."""
+    name = f"{name}-{_digest(videos)}"  # another run may bear the same label
     file = output / f"{name}_eval_results.json"
     if not file.is_file():
         output.mkdir(parents=True, exist_ok=True)
@@ -105,6 +107,13 @@ def run_vbench(python: Path, videos: Path, name: str, output: Path, device: str)
             "the network",
         )
     return file
+
+
+def _digest(videos: Path) -> str:
+    digest = hashlib.sha256()
+    for film in sorted(videos.iterdir()):
+        digest.update(film.name.encode() + film.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def read_results(file: Path) -> dict[str, dict[str, Any]]:
@@ -130,7 +139,9 @@ def write_vbench(files: dict[str, Path], asked: dict[str, int], output: Path) ->
     for label in sorted(files, key=lambda label: label != REAL):
         scores = read_results(files[label])
         n = min(score["n"] for score in scores.values())
-        wanted = max(asked.get(label, n), n)
+        wanted = asked.get(label, n)
+        if n > wanted:
+            raise SightlineError(f"{files[label]} judges {n} films: expected the {wanted} of {label}.")
         document[label] = {
             "scores": scores,
             "n": {"asked": wanted, "scored": n, "failed": wanted - n},
