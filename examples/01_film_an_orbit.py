@@ -19,9 +19,11 @@ from PIL import Image, ImageDraw
 import sightline as sl
 from sightline.lab.tiny import tiny_pipeline
 
+GUIDANCE = 5.0
+
 
 def main(
-    output: Path = Path("outputs/demo"), frames: int = 33, width: int = 256, height: int = 160, steps: int = 4
+    output: Path = Path("outputs/orbit"), frames: int = 33, width: int = 256, height: int = 160, steps: int = 4
 ) -> None:
     """Write video.mp4, path.png, path.json and proof.json into the output folder."""
     path = sl.moves.orbit(degrees=40, target_depth=2.0, frames=frames, width=width, height=height)
@@ -32,7 +34,7 @@ def main(
 
     # The retrofit: from here on the pipeline takes a camera.
     pipe = sl.attach_camera(tiny_pipeline("ti2v-5b"), sl.Scope())
-    video = sl.generate(pipe, image, "a room at dawn", path, steps=steps)
+    video = sl.generate(pipe, image, "a room at dawn", path, steps=steps, guidance=GUIDANCE)
 
     old, new = (sum(p.numel() for p in model.parameters()) for model in (stock.transformer, pipe.transformer))
     proof = {
@@ -60,6 +62,7 @@ def film_without_camera(pipe: Any, image: Image.Image, path: sl.Trajectory, step
         width=path.width,
         num_frames=len(path),
         num_inference_steps=steps,
+        guidance_scale=GUIDANCE,
         generator=torch.Generator().manual_seed(0),
         output_type="np",
     ).frames[0]
