@@ -88,18 +88,13 @@ def moving_pictures() -> None:
 
     pipe = sl.load_pipeline()
     picture = Image.open(FIRST_FRAME)
-    films = {
-        move: sl.generate(pipe, picture, picture.info["Description"], path(move), steps=LAB.steps, guidance=LAB.cfg)
-        for move in MOVES
-    }
+    films = {move: sl.generate(pipe, picture, picture.info["Description"], path(move)) for move in MOVES}
     write_moving(HERE / "moves.webp", films, columns=3)
     held_out = held_out_clips(16)
     films = {}
     for clip in (held_out[place] for place in SCENES):
         label = f"{clip.style}: {ONE_MOVE}"
-        films[label] = sl.generate(
-            pipe, clip.frames[0], clip.caption, path(ONE_MOVE), steps=LAB.steps, guidance=LAB.cfg
-        )
+        films[label] = sl.generate(pipe, clip.frames[0], clip.caption, path(ONE_MOVE))
     write_moving(HERE / "scenes.webp", films, columns=4)
     films = {}
     for clip in (held_out[place] for place in SCENES):

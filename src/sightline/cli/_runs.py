@@ -11,7 +11,7 @@ from tyro.conf import Positional, arg
 from sightline.cli._console import print_line
 
 _Folders = Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN ...", help_behavior_hint="")]
-_Text = Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")]
+Text = Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")]
 
 
 @dataclass
@@ -42,7 +42,7 @@ class VBench:
     """Results files of VBench that are already there; GT=FILE are those of the real videos."""
     environment: Annotated[Path, arg(metavar="DIR")] = Path("~/.cache/sightline/vbench")
     """Its virtual environment; made where there is none."""
-    python: _Text = None
+    python: Text = None
     """The Python to make it with; VBench's pins have wheels up to 3.11."""
     device: str = "cuda"
     output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("outputs/vbench")

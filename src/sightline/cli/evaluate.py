@@ -20,14 +20,13 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 from sightline.checks import parsed_size, whole_number
 from sightline.cli._console import print_line
 from sightline.cli._launch import launched, one_progress_bar, tidy_when_ended
-from sightline.cli._runs import Compare, VBench
+from sightline.cli._runs import Compare, Text, VBench
 from sightline.errors import SightlineError
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
 
 _Whole = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
 _Number = Annotated[float | None, arg(metavar="X", help_behavior_hint="")]
-_Text = Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")]
 _GOES_ON = "Folder to write; that of the same run goes on where it was stopped."
 _Output = Annotated[Path, arg(aliases=["-o"], metavar="DIR", help=_GOES_ON)]
 
@@ -62,7 +61,7 @@ class _Filming:
     """Guidance of the camera: 1 is the paper's."""
     seed: int = 0
     """Of the noise of the first clip; each clip has the next."""
-    label: _Text = None
+    label: Text = None
     """What tables call this model; without it, the name of its camera file or folder."""
 
     def sampling(self, model: Model) -> Any:

@@ -119,8 +119,8 @@ def _card(
             if key in found["scores"]
         ]
         failed = [
-            f'<div class="failed">{html.escape(one_["stage"])}: {html.escape(one_["sentence"])}</div>'
-            for one_ in found["failures"]
+            f'<div class="failed">{html.escape(failure["stage"])}: {html.escape(failure["sentence"])}</div>'
+            for failure in found["failures"]
         ]
         label = f'<span class="quiet">{html.escape(one["label"])}</span>' if len(results) > 1 else ""
         lines.append(f'<div class="scores">{label}{"".join(cells)}</div>{"".join(failed)}')

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from sightline.cameras import se3
 from sightline.cameras.moves.loops import REVISIT_LOOPS
 from sightline.cameras.trajectory import Trajectory
 from sightline.evaluation.cases import Case, Selection, StandardCases, sampled_world
@@ -99,8 +100,7 @@ def pose_scores(estimated: Trajectory, commanded: Trajectory) -> dict[str, float
     path = estimated.anchored()
     away = path.positions.norm(dim=-1)  # [T]
     home = window(len(path), RETURN)
-    trace = path.rotations[home].diagonal(dim1=-2, dim2=-1).sum(-1)
-    turned = torch.rad2deg(((trace - 1) / 2).clamp(-1, 1).acos())
+    turned = torch.rad2deg(se3.rotation_angle(path.rotations[home]))
     moved = float(away.max()) > STATIC * float(commanded.anchored().positions.norm(dim=-1).max())
     return {
         "return_ratio": float(away[home].mean() / away.max()) if moved else None,

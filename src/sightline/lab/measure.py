@@ -14,17 +14,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 
 from sightline.backbones.stock import AnyWanPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from sightline.generation.facts import LAB
-from sightline.generation.generate import camera_tokens, pipeline_for_mode
-from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE, TEXT_TOKENS
+from sightline.generation.generate import generate
+from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE
 from sightline.pictures import psnr
-from sightline.video import as_frames
 from sightline.worlds import STYLES, sample_batch
 from sightline.worlds.many import film_together
 
@@ -58,26 +56,12 @@ def held_out_clips(count: int, device: torch.device | str = "cpu") -> list[HeldO
 def film_with(
     pipe: AnyWanPipeline, clip: HeldOutClip, path: Trajectory | None, *, steps: int, guidance: float, seed: int
 ) -> np.ndarray:  # [T, H, W, 3] uint8
-    """What the model makes of the clip's first frame and caption; along `path` where the model takes one."""
-    call: dict[str, Any] = {}
-    if path is not None:
-        call["attention_kwargs"] = {"camera": camera_tokens(pipe, path)}
-    pipe = pipeline_for_mode(pipe, with_image=True)
+    """What the model makes of the clip's first frame and caption; along `path`, or not told any."""
     pipe.set_progress_bar_config(disable=True)
-    made = pipe(
-        image=Image.fromarray(clip.frames[0]),
-        prompt=clip.caption,
-        height=SIZE,
-        width=SIZE,
-        num_frames=FRAMES,
-        num_inference_steps=steps,
-        guidance_scale=guidance,
-        generator=torch.Generator().manual_seed(seed),
-        max_sequence_length=TEXT_TOKENS,
-        output_type="np",
-        **call,
+    along = clip.trajectory if path is None else path
+    return generate(
+        pipe, clip.frames[0], clip.caption, along, steps=steps, guidance=guidance, seed=seed, blind=path is None
     )
-    return as_frames(made.frames[0])
 
 
 def measure(
