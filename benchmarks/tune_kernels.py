@@ -1,60 +1,102 @@
-"""Times the tiles that `qk` could use, forward and backward, on one layer of 5B and of 14B. About two minutes on a GPU.
+"""Times the tiles that the kernels of `qk` could use, forward and backward, on one layer of 5B or 14B.
 
     python benchmarks/tune_kernels.py -o outputs/tune.json
 
-The best go into FORWARD (kernels/qk_triton.py), ROWS and COLUMNS (kernels/qk_backward_triton.py). GB/s counts one reading and one
-writing of query and key, and for the backward pass two readings more: what a pass that is bound by memory alone would move.
+The best go into FORWARD (kernels/qk_triton.py), ROWS and COLUMNS (kernels/qk_backward_triton.py). Milliseconds are the GPU's own, of a
+CUDA graph: called from Python, one operation costs the processor more than the GPU. They include what comes with a kernel
+(the packing of weights; of the backward pass, the other kernel at its present tile and the last sums). GB/s counts one
+reading and one writing of query and key, and for the backward pass two readings more.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 import triton
 import tyro
+from rich.progress import track
 
 from sightline.bench.kernels import random_qk
 from sightline.bench.models import Setting
 from sightline.kernels import qk_backward_triton, qk_triton
 
-TILES = [
-    {"tokens": tokens, "block": block, "num_warps": warps, "num_stages": stages}
-    for tokens, block, warps, stages in itertools.product((16, 32), (64, 128, 256), (4, 8), (1, 2))
-    if tokens * block <= 4096
-]
+KERNELS: dict[str, tuple[dict[str, Any], list[tuple[int, int, int, int, int | None]]]] = {
+    # tokens, block, warps, stages, most registers
+    "forward": (qk_triton.FORWARD, [
+        (16, 128, 8, 2, None), (16, 128, 8, 3, None), (16, 128, 8, 2, 80), (16, 128, 4, 2, None), (32, 128, 8, 2, None),
+        (32, 128, 8, 2, 128), (32, 128, 16, 2, None), (16, 256, 8, 2, None), (16, 512, 16, 2, None),
+    ]),
+    "rows": (qk_backward_triton.ROWS, [
+        (32, 128, 8, 2, None), (32, 128, 8, 1, None), (32, 128, 8, 2, 128), (32, 64, 8, 2, None), (32, 64, 8, 2, 128),
+        (32, 64, 4, 2, None), (32, 128, 16, 2, None),
+    ]),
+    "columns": (qk_backward_triton.COLUMNS, [
+        (16, 128, 8, 2, None), (16, 128, 8, 2, 128), (16, 128, 8, 1, None), (16, 64, 4, 2, None), (32, 64, 8, 2, None),
+        (32, 64, 8, 2, 128), (32, 128, 8, 2, None), (16, 128, 4, 2, None),
+    ]),
+}  # fmt: skip
 
 
-def main(output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None) -> None:
-    found: dict[str, Any] = {"gpu": torch.cuda.get_device_name(), "triton": triton.__version__}
-    for model in ("5b", "14b"):
-        for cameras in ("with camera", "without camera"):
-            arguments = random_qk(Setting(model), torch.device("cuda"), cameras == "with camera")  # type: ignore[arg-type]
-            grads = [torch.randn_like(x) for x in arguments[:2]]
-            bytes_of_both = 2 * grads[0].nbytes
-            for name, settings, call, passes in (
-                ("forward", qk_triton.FORWARD, lambda a=arguments: qk_triton.qk(*a), 2),
-                ("rows", qk_backward_triton.ROWS, lambda a=arguments, g=grads: qk_backward_triton.qk_backward(*g, *a), 4),
-                ("columns", qk_backward_triton.COLUMNS, lambda a=arguments, g=grads: qk_backward_triton.qk_backward(*g, *a), 4),
-            ):  # fmt: skip
-                key, kept = f"{model} {cameras} {name}", dict(settings)
-                timed = []
-                for tile in TILES:
-                    settings.update(tile)
-                    try:
-                        timed.append((triton.testing.do_bench(call, warmup=5, rep=20, return_mode="median"), tile))
-                    except Exception as error:  # a tile that does not fit this GPU
-                        print(f"{key}, {tile}: {type(error).__name__}")
-                settings.update(kept)
-                timed.sort(key=lambda one: one[0])
-                found[key] = [{"ms": ms, "GB/s": passes * bytes_of_both / ms / 1e6, **tile} for ms, tile in timed[:5]]
-                print(key, json.dumps(found[key][0]), flush=True)
+def main(
+    output: Annotated[Path | None, tyro.conf.arg(aliases=["-o"])] = None,
+    model: Literal["5b", "14b"] = "5b",
+    processes: int = 8,
+) -> None:
+    """processes: compile the tiles ahead, into Triton's cache."""
+    cases = [
+        (model, camera, kernel, number)
+        for camera, (kernel, (_, tiles)) in itertools.product((True, False), KERNELS.items())
+        for number in range(len(tiles))
+    ]
+    with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
+        list(track(pool.map(compile_one, cases), "compiling", total=len(cases)))
+    found: dict[str, Any] = {"gpu": torch.cuda.get_device_name(), "triton": triton.__version__, "model": model}
+    for case in track(cases, "timing"):
+        key = f"{case[2]}, {'with' if case[1] else 'without'} camera"
+        found.setdefault(key, []).append(time_one(*case))
+    for key, rows in found.items():
+        if isinstance(rows, list):
+            rows.sort(key=lambda row: row.get("ms", 1e9))
+            print(key, *(json.dumps(row) for row in rows), sep="\n  ")
     if output is not None:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(json.dumps(found, indent=1) + "\n")
+
+
+def compile_one(case: tuple[Literal["5b", "14b"], bool, str, int]) -> None:
+    try:
+        with_tile(*case)[0]()
+    except Exception:  # a tile that does not fit this GPU; the timing says so
+        torch.cuda.empty_cache()
+
+
+def time_one(model: Literal["5b", "14b"], camera: bool, kernel: str, number: int) -> dict[str, Any]:
+    call, bytes_moved, tile = with_tile(model, camera, kernel, number)
+    try:
+        ms = triton.testing.do_bench_cudagraph(call, rep=20, return_mode="median")
+    except Exception as error:
+        return {**tile, "failed": type(error).__name__}
+    return {"ms": round(ms, 4), "GB/s": round(bytes_moved / ms / 1e6), **tile}
+
+
+def with_tile(model: Literal["5b", "14b"], camera: bool, kernel: str, number: int) -> tuple[Any, int, dict[str, Any]]:
+    """The operation with one kernel's tile changed (and left so), the bytes it must move, and the tile."""
+    for name, (settings, tiles) in KERNELS.items():
+        tokens, block, warps, stages, registers = tiles[number if name == kernel else 0]
+        tile = {"tokens": tokens, "block": block, "num_warps": warps, "num_stages": stages}
+        settings.clear()
+        settings.update(tile | ({"maxnreg": registers} if registers else {}))
+    arguments = random_qk(Setting(model), torch.device("cuda"), camera)
+    grads = [torch.randn_like(x) for x in arguments[:2]]
+    if kernel == "forward":
+        return lambda: qk_triton.qk(*arguments), 4 * grads[0].nbytes, dict(KERNELS[kernel][0])
+    return lambda: qk_backward_triton.qk_backward(*grads, *arguments), 8 * grads[0].nbytes, dict(KERNELS[kernel][0])
 
 
 if __name__ == "__main__":

@@ -24,17 +24,22 @@ def floor_step(base: Any, setting: Setting, training: bool, dtype: torch.dtype) 
     def normal(*shape: int) -> Tensor:
         return torch.randn(1, *shape, device=device, dtype=dtype).requires_grad_(training)
 
-    tokens, text, wide = normal(setting.tokens, dim), normal(512, dim), normal(setting.tokens, hidden)
-    query, key, value = (normal(heads, setting.tokens, dim // heads) for _ in range(3))
-    text_key, text_value = (normal(heads, 512, dim // heads) for _ in range(2))
+    # As in the model, hidden values have gone through a GELU, and heads lie side by side in memory.
+    tokens, text = normal(setting.tokens, dim), normal(512, dim)
+    wide = F.gelu(normal(setting.tokens, hidden).detach()).requires_grad_(training)
+    query, key, value = (normal(setting.tokens, heads, dim // heads) for _ in range(3))
+    text_key, text_value = (normal(512, heads, dim // heads) for _ in range(2))
 
     def products(block: Any) -> list[Tensor]:
         own, cross = block.attn1, block.attn2
         of_tokens = (own.to_q, own.to_k, own.to_v, own.to_out[0], cross.to_q, cross.to_out[0], block.ffn.net[0].proj)
         results = [linear(tokens) for linear in of_tokens]
         results += [cross.to_k(text), cross.to_v(text), block.ffn.net[2](wide)]
-        results.append(F.scaled_dot_product_attention(query, key, value))
-        results.append(F.scaled_dot_product_attention(query, text_key, text_value))
+        own_heads, text_heads = (
+            [x.transpose(1, 2) for x in one] for one in ((query, key, value), (query, text_key, text_value))
+        )
+        results.append(F.scaled_dot_product_attention(*own_heads))
+        results.append(F.scaled_dot_product_attention(*text_heads))
         return results
 
     def step() -> None:
