@@ -181,4 +181,4 @@ def _tables(*tables: Tensor) -> list[Tensor]:
 
 
 def _warps(block: int) -> int:
-    return 4 if block <= 2048 else 8
+    return 4 if block <= 4096 else 8  # as timed on one H200 at the widths of 5B

@@ -21,9 +21,9 @@ from sightline.kernels.plain import RAY_EPS, ScopeWeights
 
 # Tokens of a tile (16 at least, for the matrix products), channels of a block, and how Triton compiles it. Where a block holds
 # whole heads, RoPE's angles are read once. benchmarks/tune_kernels.py times others.
-FORWARD = {"tokens": 16, "block": 128, "num_warps": 8, "num_stages": 2}
+FORWARD = {"tokens": 32, "block": 128, "num_warps": 8, "num_stages": 2, "maxnreg": 128}
 DELTA: tl.constexpr = tl.constexpr(LOG_SCALE_OFFSET.start)
-PACK_BLOCK = 512
+PACK_BLOCK = 128
 FEATURE_ROWS: tl.constexpr = tl.constexpr(16)  # 7 features of the query from 0 on, 7 of the key from 8 on
 EPS: tl.constexpr = tl.constexpr(RAY_EPS)
 
@@ -154,66 +154,65 @@ def _forward(
     dim: tl.constexpr, head_dim: tl.constexpr, flip: tl.constexpr, with_camera: tl.constexpr, hidden: tl.constexpr,
     padded: tl.constexpr, parts: tl.constexpr, fast: tl.constexpr, tokens: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    """A tile of tokens, of the query or of the key: twice the programs, at half the registers."""
     whole: tl.constexpr = dim % block == 0
     same_angles: tl.constexpr = block % head_dim == 0  # in every block
     row, known, clip, position = _places(tl.program_id(0) * tokens, rows, length, tokens)
-    side = tl.program_id(1)
-    if side == 0:
-        x, out, norm, alpha, batch_stride, row_stride = query, out_query, norm_query, alpha_q, query_batch, query_row
-    else:
-        x, out, norm, alpha, batch_stride, row_stride = key, out_key, norm_key, alpha_k, key_batch, key_row
-    x += (clip * batch_stride + position * row_stride)[:, None]
+    query += (clip * query_batch + position * query_row)[:, None]
+    key += (clip * key_batch + position * key_row)[:, None]
 
-    square = tl.zeros((tokens, block), tl.float32)
+    square_q = tl.zeros((tokens, block), tl.float32)
+    square_k = tl.zeros((tokens, block), tl.float32)
     for start in tl.range(0, dim, block, loop_unroll_factor=4):
         channel = start + tl.arange(0, block)[None, :]
         here = known[:, None] if whole else known[:, None] & (channel < dim)
-        value = tl.load(x + channel, mask=here, other=0.0).to(tl.float32)
-        square += value * value
-    scale = 1.0 / tl.sqrt(tl.sum(square, axis=1) / dim + eps)
+        x = tl.load(query + channel, mask=here, other=0.0).to(tl.float32)
+        square_q += x * x
+        x = tl.load(key + channel, mask=here, other=0.0).to(tl.float32)
+        square_k += x * x
+    scale_q = 1.0 / tl.sqrt(tl.sum(square_q, axis=1) / dim + eps)
+    scale_k = 1.0 / tl.sqrt(tl.sum(square_k, axis=1) / dim + eps)
 
     if with_camera:
         at = clip * camera_batch + position * camera_row
-        feature, log = _feature(camera, at, known, 3 * side if flip else 0, floor, 8 * side)
-        direction = tl.sum(
-            tl.abs(
-                tl.load(
-                    camera + at[:, None] + tl.arange(0, 4)[None, :],
-                    mask=known[:, None] & (tl.arange(0, 4) < 3)[None, :],
-                    other=0.0,
-                )
-            ),
-            axis=1,
-        )
-        strength = _ray_scale(feature, _gram(grams, parts), direction > 0, dim) * tl.load(alpha)
+        feature_q, log = _feature(camera, at, known, 0, floor, 0)
+        feature_k, log = _feature(camera, at, known, 3 if flip else 0, floor, 8)
+        present = tl.sum(tl.where(tl.arange(0, FEATURE_ROWS)[None, :] < 3, tl.abs(feature_q), 0.0), axis=1) > 0
+        gram = _gram(grams, parts)
+        strength_q = _ray_scale(feature_q, gram, present, dim) * tl.load(alpha_q)
+        strength_k = _ray_scale(feature_k, gram, present, dim) * tl.load(alpha_k)
         heard = log + tl.load(camera + at + DELTA, mask=known, other=0.0)
         before = _gate_hidden(heard, gate_in, gate_in_bias, hidden, padded)
         activated = (before * _normal_cdf(before)).to(packed.dtype.element_ty)
-        feature = feature.to(packed.dtype.element_ty)
+        nothing = tl.zeros((tokens, FEATURE_ROWS), packed.dtype.element_ty)
+        feature_q, feature_k = feature_q.to(packed.dtype.element_ty), feature_k.to(packed.dtype.element_ty)
     if same_angles:
         turn_cos, turn_sin = _angles(cos, sin, position, known, 0, head_dim, block)
 
-    first = tl.arange(0, block)[None, :]
-    ahead = tl.load(x + first, mask=known[:, None] & (first < dim), other=0.0)
     for start in range(0, dim, block):
         channel = start + tl.arange(0, block)
         here = known[:, None] if whole else known[:, None] & (channel < dim)[None, :]
         if not same_angles:
             turn_cos, turn_sin = _angles(cos, sin, position, known, start, head_dim, block)
-        value = ahead.to(tl.float32)
-        # The next block is on its way while this one is computed.
-        following = channel[None, :] + block
-        ahead = tl.load(x + following, mask=known[:, None] & (following < dim), other=0.0)
-        normed = value * scale[:, None] * _row(norm, channel, dim, whole)
-        result = _turned(normed, turn_cos, turn_sin, tokens, block)
+        x_q = tl.load(query + channel[None, :], mask=here, other=0.0).to(tl.float32)
+        x_k = tl.load(key + channel[None, :], mask=here, other=0.0).to(tl.float32)
         if with_camera:
             last = _packed(packed, channel, FEATURE_ROWS, padded, FEATURE_ROWS + padded, dim, whole)
             both = _packed(packed, channel, 0, FEATURE_ROWS, FEATURE_ROWS + padded, dim, whole)
+            # Adding a product with zeros moves the 16-bit values to the layout of products, before they are 32 bits.
+            x_q = tl.dot(nothing, both, acc=x_q)
+            x_k = tl.dot(nothing, both, acc=x_k)
+        normed = x_q * scale_q[:, None] * _row(norm_query, channel, dim, whole)
+        new_q = _turned(normed, turn_cos, turn_sin, tokens, block)
+        normed = x_k * scale_k[:, None] * _row(norm_key, channel, dim, whole)
+        new_k = _turned(normed, turn_cos, turn_sin, tokens, block)
+        if with_camera:
             logits = tl.dot(activated, last, input_precision="ieee") + _row(gate_out_bias, channel, dim, whole)
             gate = _sigmoid(logits, fast)
-            result += gate * strength[:, None] * tl.dot(feature, both, input_precision="ieee")
-        tl.store(out + row[:, None] * dim + channel[None, :], result.to(out.dtype.element_ty), mask=here)
+            new_q += gate * strength_q[:, None] * tl.dot(feature_q, both, input_precision="ieee")
+            new_k += gate * strength_k[:, None] * tl.dot(feature_k, both, input_precision="ieee")
+        to = row[:, None] * dim + channel[None, :]
+        tl.store(out_query + to, new_q.to(out_query.dtype.element_ty), mask=here)
+        tl.store(out_key + to, new_k.to(out_key.dtype.element_ty), mask=here)
 
 
 class Call:
@@ -291,7 +290,7 @@ def qk(*arguments: Any) -> tuple[Tensor, Tensor]:
     """As `plain.qk`."""
     call = Call(*arguments)
     outputs = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (call.query, call.key)]
-    _forward[(triton.cdiv(call.rows, FORWARD["tokens"]), 2)](
+    _forward[(triton.cdiv(call.rows, FORWARD["tokens"]),)](
         call.query, call.key, *outputs, *call.tensors, *call.numbers, **call.settings, **tile(FORWARD, call.dim)
     )  # fmt: skip
     return outputs[0], outputs[1]
