@@ -13,6 +13,7 @@ from PIL import Image, ImageDraw
 
 HERE = Path(__file__).parent / "images"
 WORLDS = {"walkthrough": 16, "orbit": 0, "panorama": 24, "openworld": 8}  # style: first seed
+FIRST_VIEW = ("orbit", 1_000_066, 512)  # style, seed and side of the picture that ships
 MOVES = ("orbit:30", "dolly:0.6", "truck:0.4", "pedestal:0.3", "pan:25", "tilt:15")
 SCENES = (0, 7, 10, 14)  # of sixteen held-out clips, one of each style
 ONE_MOVE = "orbit:20"
@@ -45,20 +46,28 @@ def first_frame() -> None:
     """The picture that `sightline generate` starts from where none is given, its caption inside the file."""
     from PIL.PngImagePlugin import PngInfo
 
-    from sightline.cameras import moves
     from sightline.generation.first_frame import FIRST_FRAME
-    from sightline.worlds import film, sample_clip
+    from sightline.worlds import film
 
-    # Square and 28 mm across, the lens of the moves: fitted to any picture at least as wide as high, it stays 28 mm.
-    style, seed, side = "orbit", 1_000_066, 512
-    clip = sample_clip(style, seed, 33, side, side)
-    lens = moves.static(frames=1, width=side, height=side)
-    pose = level_view(clip.scene, clip.true.camera_to_world[0], lens)
-    shot = film(clip.scene, lens.replace(camera_to_world=pose[None], unit="metre"))
+    style, seed, _ = FIRST_VIEW
+    scene, lens, pose = first_view()
+    shot = film(scene, lens.replace(camera_to_world=pose[None], unit="metre"))
     note = PngInfo()
     note.add_text("Description", shot.caption)
     note.add_text("Source", f"sightline worlds, style {style}, seed {seed}")
     Image.fromarray(shot.frames[0].numpy()).save(FIRST_FRAME, optimize=True, pnginfo=note)
+
+
+def first_view() -> tuple[Any, Any, Any]:
+    """The scene of the picture that ships, its lens, and where it was taken from."""
+    from sightline.cameras import moves
+    from sightline.worlds import sample_clip
+
+    # Square and 28 mm across, the lens of the moves: fitted to any picture at least as wide as high, it stays 28 mm.
+    style, seed, side = FIRST_VIEW
+    clip = sample_clip(style, seed, 33, side, side)
+    lens = moves.static(frames=1, width=side, height=side)
+    return clip.scene, lens, level_view(clip.scene, clip.true.camera_to_world[0], lens)
 
 
 def level_view(scene: Any, pose: Any, lens: Any) -> Any:  # [4, 4] -> [4, 4]
@@ -90,6 +99,7 @@ def moving_pictures() -> None:
     picture = Image.open(FIRST_FRAME)
     films = {move: sl.generate(pipe, picture, picture.info["Description"], path(move)) for move in MOVES}
     write_moving(HERE / "moves.webp", films, columns=3)
+    compare_with_truth(films)
     held_out = held_out_clips(16)
     films = {}
     for clip in (held_out[place] for place in SCENES):
@@ -101,6 +111,20 @@ def moving_pictures() -> None:
         made = film_with(pipe, clip, clip.trajectory, steps=LAB.steps, guidance=LAB.cfg, seed=0)
         films[f"{clip.style}: true, generated"] = side_by_side(clip.frames, made)
     write_moving(HERE / "beside.webp", films, columns=2)
+
+
+def compare_with_truth(films: dict[str, np.ndarray]) -> None:
+    """Prints the PSNR of each move's film, and of the frozen first frame, to what a true camera would have seen."""
+    from sightline.pictures import psnr
+    from sightline.worlds import film
+
+    scene, _, pose = first_view()
+    for move, made in films.items():
+        way = path(move)
+        true = film(scene, way.replace(camera_to_world=pose @ way.camera_to_world, unit="metre")).frames.numpy()
+        for name, video in {"generated": made, "first frame frozen": np.repeat(true[:1], len(true), axis=0)}.items():
+            found = psnr(video, true)
+            print(f"{move}, {name}: {found[1:].mean():.2f} dB, frame 16 {found[16]:.2f}, last {found[-1]:.2f}")
 
 
 def path(move: str) -> Any:
