@@ -39,10 +39,10 @@ several=()
 for one in $parts; do
     case $one in
         tests) part tests 240 "$python" -m pytest -q "${several[@]}" tests/kernels tests/backbones/test_accelerate.py ;;
-        kernels) bench kernels 60 --model 5b 14b --what kernels ;;
-        5b) bench 5b 180 --model 5b --what inference ;;
+        kernels) bench kernels 120 --model 5b 14b --what kernels ;;
+        5b) bench 5b 180 --model 5b --what inference --modes eager compiled "fused compiled" --rival-modes compiled "fused compiled" ;;
         14b) bench 14b 120 --model 14b --layers 4 --steps 5 --what inference --methods stock scope ucpe prope \
-            --modes compiled "fused compiled" ;;
+            --modes compiled "fused compiled" --rival-modes compiled "fused compiled" ;;
         training) bench training 150 --model 5b --layers 8 --steps 5 --what training --methods stock scope \
             --modes compiled "fused compiled" ;;
         *) echo "part is '$one': expected tests, kernels, 5b, 14b or training." >&2; exit 2 ;;

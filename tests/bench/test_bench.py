@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from sightline.backbones import fused
+from sightline.bench.clocks import medians
 from sightline.bench.models import METHODS, MODES, Setting, call_arguments, random_base, variant
 from sightline.bench.run import all_rows
 from sightline.cli import main
@@ -34,6 +35,8 @@ def test_a_rehearsal_measures_every_row(tmp_path, capsys):
         assert set(rows) == {"floor", "stock eager", "scope eager", *(f"{method} fused" for method in METHODS)}
         for row in rows.values():
             assert row["over_floor"] == pytest.approx(row["seconds"] / rows["floor"]["seconds"])
+        ratio = rows["scope fused"]["seconds"] / rows["ucpe fused"]["seconds"]
+        assert found[f"scope over, {what}"]["ucpe, fused"] == pytest.approx(ratio)
     models = ["--model", "5b", "14b", "--methods", "stock", "--modes", "eager", "--what", "inference", "kernels"]
     assert main([*arguments, *models]) == 0
     written = json.loads((tmp_path / "bench.json").read_text())
@@ -64,3 +67,8 @@ def test_without_a_gpu_it_says_so_in_one_sentence(capsys, tmp_path):
     assert "bench needs a CUDA GPU and there is none: expected one, or --tiny" in capsys.readouterr().err
     assert main(["bench", "--tiny", "--size", "big"]) == 2
     assert "size is 'big': expected WIDTHxHEIGHT" in capsys.readouterr().err
+
+
+def test_clocks_are_medians_of_whole_lines():
+    assert medians("1980, 310.5\n1200, 690.1\n[N/A], 3\n1500, 700.0\n17") == {"sm_mhz": 1500.0, "watts": 690.1}
+    assert medians("") == {}

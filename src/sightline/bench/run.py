@@ -13,6 +13,7 @@ from typing import Any, Literal
 import torch
 
 from sightline import __version__
+from sightline.bench.clocks import Clocks
 from sightline.bench.floor import floor_step
 from sightline.bench.kernels import time_kernels
 from sightline.bench.models import METHODS, MODES, Mode, Setting, call_arguments, random_base, variant
@@ -64,6 +65,7 @@ def bench(
             found[one][name] = row
             say(_line(name, row))
             _add_ratios(found[one])
+            found[f"scope over, {one}"] = scope_over(found[one])
             save(found)
     return found
 
@@ -125,14 +127,16 @@ def _measure(step: Callable[[], None], steps: int, device: torch.device) -> dict
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
     times = []
-    for _ in range(steps):
-        started = time.perf_counter()
-        step()
-        if cuda:
-            torch.cuda.synchronize()
-        times.append(time.perf_counter() - started)
+    with Clocks(device) as clocks:
+        for _ in range(steps):
+            started = time.perf_counter()
+            step()
+            if cuda:
+                torch.cuda.synchronize()
+            times.append(time.perf_counter() - started)
     peak = torch.cuda.max_memory_allocated() / GIB if cuda else None
-    return {"seconds": statistics.median(times), "fastest": min(times), "slowest": max(times), "peak_gib": peak}
+    found = {"seconds": statistics.median(times), "fastest": min(times), "slowest": max(times), "peak_gib": peak}
+    return found | clocks.found
 
 
 def _add_ratios(table: dict[str, Any]) -> None:
@@ -147,11 +151,23 @@ def _add_ratios(table: dict[str, Any]) -> None:
                     row[name] = row["seconds"] / table[reference]["seconds"]
 
 
+def scope_over(table: dict[str, Any]) -> dict[str, float]:
+    """SCoPE's time over every other method's in the same mode: the methods' own cost, given the same compiler and kernels."""
+    times = {name: row["seconds"] for name, row in table.items() if "seconds" in row}
+    return {
+        f"{method}, {mode}": times[f"scope {mode}"] / times[f"{method} {mode}"]
+        for mode in MODES
+        for method in METHODS
+        if method != "scope" and {f"scope {mode}", f"{method} {mode}"} <= times.keys()
+    }
+
+
 def _line(name: str, row: dict[str, Any]) -> str:
     if "failed" in row:
         return f"{name}: {row['failed']}"
     peak = "" if row["peak_gib"] is None else f", {row['peak_gib']:.2f} GiB"
-    return f"{name}: {1000 * row['seconds']:.2f} ms{peak}"
+    clock = f", {row['sm_mhz']:.0f} MHz, {row['watts']:.0f} W" if "sm_mhz" in row else ""
+    return f"{name}: {1000 * row['seconds']:.2f} ms{peak}{clock}"
 
 
 def _triton_version() -> str | None:

@@ -75,7 +75,7 @@ class Bench:
 
 
 def _print(found: dict[str, Any], what: str) -> None:
-    from sightline.cli._console import print_table
+    from sightline.cli._console import print_line, print_table
 
     def cell(row: dict[str, Any], name: str, unit: float, digits: int) -> str:
         return "" if row.get(name) is None else f"{unit * row[name]:.{digits}f}"
@@ -87,6 +87,10 @@ def _print(found: dict[str, Any], what: str) -> None:
         columns = [
             ("ms", "seconds", 1000.0, 2), ("peak GiB", "peak_gib", 1.0, 2), ("x floor", "over_floor", 1.0, 3),
             ("x stock compiled", "over_stock_compiled", 1.0, 3), ("x stock eager", "over_stock_eager", 1.0, 3),
+            ("MHz", "sm_mhz", 1.0, 0), ("W", "watts", 1.0, 0),
         ]  # fmt: skip
+    columns = [column for column in columns if any(column[1] in row for row in found[what].values())]
     rows = [(name, *(cell(row, *column[1:]) for column in columns)) for name, row in found[what].items()]
     print_table(title, ("", *(column[0] for column in columns)), rows)
+    for name, ratio in found.get(f"scope over, {what}", {}).items():
+        print_line(f"SCoPE's step over that of {name}: {ratio:.4f}")

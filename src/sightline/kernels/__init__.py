@@ -1,10 +1,12 @@
 """Fused operations, each beside a plain-torch twin of the same name and signature.
 
-    plain.py                the twins: what each operation means, its gradient, and what runs where there is no Triton
-    ops.py                  the operations as torch custom ops, which compile, checkpoint and shard like torch's own
-    qk_triton.py            the Triton kernels of `qk`: QKNorm, RoPE and SCoPE's addition in one pass
-    qk_backward_triton.py   its gradient
-    modulation_triton.py    those of `modulate` and `add_gated`: norms and residuals by a table of few timesteps
+    plain.py                  the twins: what each operation means, its gradient, and what runs where there is no Triton
+    ops.py                    the operations as torch custom ops, which compile, checkpoint and shard like torch's own
+    qk_triton.py              the Triton kernel of `qk`: QKNorm, RoPE and SCoPE's addition in one pass
+    qk_backward_triton.py     its gradient through QKNorm and RoPE
+    scope_backward_triton.py  and that of SCoPE's parameters
+    qk_common_triton.py       what these share
+    modulation_triton.py      those of `modulate` and `add_gated`: norms and residuals by a table of few timesteps
 
 Nothing here is used unless `sightline.accelerate` is called: the eager path is the pretrained model bit for bit.
 """
