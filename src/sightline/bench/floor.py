@@ -35,11 +35,9 @@ def floor_step(base: Any, setting: Setting, training: bool, dtype: torch.dtype) 
         of_tokens = (own.to_q, own.to_k, own.to_v, own.to_out[0], cross.to_q, cross.to_out[0], block.ffn.net[0].proj)
         results = [linear(tokens) for linear in of_tokens]
         results += [cross.to_k(text), cross.to_v(text), block.ffn.net[2](wide)]
-        own_heads, text_heads = (
-            [x.transpose(1, 2) for x in one] for one in ((query, key, value), (query, text_key, text_value))
-        )
-        results.append(F.scaled_dot_product_attention(*own_heads))
-        results.append(F.scaled_dot_product_attention(*text_heads))
+        for one, other in ((key, value), (text_key, text_value)):
+            by_head = [x.transpose(1, 2) for x in (query, one, other)]
+            results.append(F.scaled_dot_product_attention(by_head[0], by_head[1], by_head[2]))
         return results
 
     def step() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from tyro.conf import FlagCreatePairsOff, arg
 
 
 def main(arguments: Sequence[str]) -> None:
-    command = " ".join(["sightline bench", *arguments])
+    command = f"sightline bench {shlex.join(arguments)}"
     tyro.cli(
         Bench, args=list(arguments), prog="sightline bench", description=__doc__, config=(FlagCreatePairsOff,)
     ).run(command)
