@@ -17,10 +17,15 @@ MOST_ROWS = 64  # of a table whose gradient is wanted
 
 
 @triton.jit
+def _place(row, length):  # -> row, clip, place in the clip
+    clip = row // length  # counted in 32 bits, which divide fast; offsets need 64
+    return row.to(tl.int64), clip.to(tl.int64), (row - clip * length).to(tl.int64)
+
+
+@triton.jit
 def _modulate(x, shift, scale, index, out, rows, length, dim, x_batch, x_row, table_row, index_batch, index_row, eps,
               block: tl.constexpr):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64)
-    clip, position = row // length, row % length
+    row, clip, position = _place(tl.program_id(0), length)
     channel = tl.arange(0, block)
     inside = channel < dim
     entry = tl.load(index + clip * index_batch + position * index_row).to(tl.int64) * table_row
@@ -35,8 +40,7 @@ def _modulate(x, shift, scale, index, out, rows, length, dim, x_batch, x_row, ta
 @triton.jit
 def _modulate_backward(grad, x, scale, index, out, statistics, length, dim, x_batch, x_row, table_row, index_batch,
                        index_row, eps, block: tl.constexpr):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64)
-    clip, position = row // length, row % length
+    row, clip, position = _place(tl.program_id(0), length)
     channel = tl.arange(0, block)
     inside = channel < dim
     entry = tl.load(index + clip * index_batch + position * index_row).to(tl.int64) * table_row
@@ -56,8 +60,7 @@ def _modulate_backward(grad, x, scale, index, out, statistics, length, dim, x_ba
 @triton.jit
 def _add_gated(x, y, gate, index, out, length, dim, x_batch, x_row, y_batch, y_row, table_row, index_batch, index_row,
                add: tl.constexpr, block: tl.constexpr):  # fmt: skip
-    row = tl.program_id(0).to(tl.int64)
-    clip, position = row // length, row % length
+    row, clip, position = _place(tl.program_id(0), length)
     channel = tl.arange(0, block)
     inside = channel < dim
     entry = tl.load(index + clip * index_batch + position * index_row).to(tl.int64) * table_row
@@ -70,8 +73,8 @@ def _add_gated(x, y, gate, index, out, length, dim, x_batch, x_row, y_batch, y_r
 
 @triton.jit
 def _table_gradient(grad, x, statistics, index, of_grad, of_product, run, rows, length, dim, entries, x_batch, x_row,
-                    index_batch, index_row, normed: tl.constexpr, padded: tl.constexpr, tokens: tl.constexpr,
-                    block: tl.constexpr):  # fmt: skip
+                    index_batch, index_row, normed: tl.constexpr, padded: tl.constexpr, precision: tl.constexpr,
+                    tokens: tl.constexpr, block: tl.constexpr):  # fmt: skip
     """Sums over the tokens of each table row: of grad (only if normed), and of grad x, or grad times the normed x."""
     channel, part = tl.program_id(0) * block + tl.arange(0, block), tl.program_id(1).to(tl.int64)
     inside = channel < dim
@@ -79,9 +82,8 @@ def _table_gradient(grad, x, statistics, index, of_grad, of_product, run, rows, 
     sum_grad = tl.zeros((padded, block), tl.float32)
     sum_product = tl.zeros((padded, block), tl.float32)
     for first in range(0, run, tokens):
-        row = part * run + first + tl.arange(0, tokens)
+        row, clip, position = _place(tl.program_id(1) * run + first + tl.arange(0, tokens), length)
         known = row < rows
-        clip, position = row // length, row % length
         here = known[:, None] & inside[None, :]
         mine = tl.load(index + clip * index_batch + position * index_row, mask=known, other=-1)
         chosen = (entry[:, None] == mine[None, :]).to(tl.float32)  # [padded, T]
@@ -91,8 +93,8 @@ def _table_gradient(grad, x, statistics, index, of_grad, of_product, run, rows, 
         if normed:
             mean = tl.load(statistics + 2 * row, mask=known, other=0.0)
             value = (value - mean[:, None]) * tl.load(statistics + 2 * row + 1, mask=known, other=0.0)[:, None]
-            sum_grad += tl.dot(chosen, slope, input_precision="ieee")
-        sum_product += tl.dot(chosen, slope * value, input_precision="ieee")
+            sum_grad += tl.dot(chosen, slope, input_precision=precision)
+        sum_product += tl.dot(chosen, slope * value, input_precision=precision)
     to = (part * entries + entry[:, None]) * dim + channel[None, :]
     here = (entry < entries)[:, None] & inside[None, :]
     if normed:
@@ -164,6 +166,7 @@ def _by_row(grad: Tensor, x: Tensor, statistics: Tensor | None, index: Tensor, e
         grad, x, grad if statistics is None else statistics, index, sums[0], sums[1], run, batch * length, length, dim,
         entries, *x.stride()[:2], *index.stride(), normed=statistics is not None,
         padded=max(16, triton.next_power_of_2(entries)), tokens=TOKENS, block=block,
+        precision="ieee" if x.dtype == torch.float32 else "tf32",  # 16-bit gradients are exact in tf32
     )  # fmt: skip
     return sums[0].sum(0), sums[1].sum(0)
 
