@@ -1,0 +1,79 @@
+"""How a step's time grows with frames and resolution: the stock model compiled beside SCoPE compiled and fused, on one GPU.
+
+    python benchmarks/cost_growth.py -o outputs/growth           5B, 10 of 30 layers
+
+Attention grows with the square of the tokens, all else with the tokens. Ratios hardly depend on the number of layers.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from sightline.bench.models import Setting
+from sightline.bench.run import bench
+from sightline.files import write_whole, written_whole
+
+FILMS = ((41, 832, 480), (81, 416, 256), (81, 832, 480), (81, 1280, 704), (121, 832, 480), (161, 832, 480))
+ROWS = (("stock", "compiled"), ("scope", "fused compiled"))
+
+
+def main(
+    output: Annotated[Path, tyro.conf.arg(aliases=["-o"])] = Path("outputs/growth"),
+    model: Literal["5b", "14b"] = "5b",
+    layers: int = 10,
+    steps: int = 5,
+    tiny: bool = False,
+) -> None:
+    """tiny: rehearse without a GPU."""
+    films = [(9, 64, 64), (17, 64, 64)] if tiny else FILMS
+    found = []
+    for frames, width, height in films:
+        setting = Setting(model, layers, frames, width, height, tiny)
+        found.append(bench(setting, ["inference"], ROWS, steps))  # type: ignore[arg-type]
+        write_whole(
+            output / "growth.json",
+            json.dumps({"command": _command(model, layers, steps), "films": found}, indent=1) + "\n",
+        )
+        draw(found, output / "growth.png")
+
+
+def draw(found: list[dict[str, Any]], path: Path) -> None:
+    """Milliseconds a layer over tokens, and beneath them the ratio."""
+    from matplotlib.figure import Figure
+
+    found = sorted(found, key=lambda one: one["tokens"])
+    tokens = [one["tokens"] for one in found]
+    figure = Figure(figsize=(7, 5), layout="constrained")
+    above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
+    for name, colour in (("floor", "black"), ("stock compiled", "#8a8f98"), ("scope fused compiled", "#c8553d")):
+        times = [1000 * one["inference"][name]["seconds"] / one["layers"] for one in found]
+        above.loglog(tokens, times, "o:" if name == "floor" else "o-", color=colour, label=name, markersize=4)
+    for one in found:
+        last = 1000 * one["inference"]["stock compiled"]["seconds"] / one["layers"]
+        above.annotate(one["size"], (one["tokens"], last), (0, 8), textcoords="offset points", ha="center", fontsize=7)
+    above.set_ylabel("ms a layer")
+    above.legend(frameon=False)
+    below.semilogx(
+        tokens,
+        [one["inference"]["scope fused compiled"]["over_stock_compiled"] for one in found],
+        "o-",
+        color="#c8553d",
+    )
+    below.axhline(1.0, color="#8a8f98", linewidth=0.8)
+    below.set(xlabel="tokens", ylabel="over stock")
+    for axis in (above, below):
+        axis.spines[["top", "right"]].set_visible(False)
+    with written_whole(path) as temporary:
+        figure.savefig(temporary, dpi=120)
+
+
+def _command(model: str, layers: int, steps: int) -> str:
+    return f"python benchmarks/cost_growth.py --model {model} --layers {layers} --steps {steps}"
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
