@@ -21,7 +21,7 @@ from PIL import Image, ImageDraw
 
 HERE = Path(__file__).parent / "images"
 WORLDS = {"walkthrough": 16, "orbit": 0, "panorama": 24, "openworld": 8}  # style: first seed
-FIRST_VIEW = ("orbit", 1_000_066)  # style and seed of the picture that ships
+FIRST_VIEW = ("orbit", 1_000_039)  # style and seed of the picture that ships
 SIDE = 512  # pixels of it, across and down
 MOVES = ("orbit:30", "dolly:0.6", "truck:0.4", "pedestal:0.3", "pan:25", "tilt:15")
 SCENES = (0, 7, 10, 14)  # of sixteen held-out clips, one of each style
@@ -144,9 +144,17 @@ def against_truth(view: tuple[str, int], move: str, made: np.ndarray) -> tuple[f
     scene, _, pose = first_view(*view)
     way = path(move)
     true = film(scene, way.replace(camera_to_world=pose @ way.camera_to_world, unit="metre")).frames.numpy()
-    found, frozen = psnr(made, true), psnr(np.repeat(true[:1], len(true), axis=0), true)
-    words = f"{found[1:].mean():.2f} dB (frozen {frozen[1:].mean():.2f}), last frame {found[-1]:.2f} ({frozen[-1]:.2f})"
-    return float((found - frozen)[1:].mean()), f"{view[0]} {view[1]}, {move}: {words}"
+    frozen = np.repeat(true[:1], len(true), axis=0)
+    middle = way.height // 2
+    parts = {
+        "all": np.s_[1:],
+        "last frame": np.s_[-1:],
+        "upper half": np.s_[1:, :middle],
+        "lower half": np.s_[1:, middle:],
+    }
+    found = {name: [psnr(video[part], true[part]).mean() for video in (made, frozen)] for name, part in parts.items()}
+    words = ", ".join(f"{name} {mine:.2f} dB (frozen {theirs:.2f})" for name, (mine, theirs) in found.items())
+    return float(found["all"][0] - found["all"][1]), f"{view[0]} {view[1]}, {move}: {words}"
 
 
 def try_first_views(number: int) -> None:
