@@ -1,10 +1,18 @@
-"""Makes the pictures of the docs: `python docs/images.py`."""
+"""Makes the pictures of the docs: `python docs/images.py`.
+
+`python docs/images.py --candidates 80` looks for a first frame to ship: see `try_first_views`.
+"""
 
 from __future__ import annotations
 
+import argparse
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, partial
+from itertools import count, islice
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +21,8 @@ from PIL import Image, ImageDraw
 
 HERE = Path(__file__).parent / "images"
 WORLDS = {"walkthrough": 16, "orbit": 0, "panorama": 24, "openworld": 8}  # style: first seed
-FIRST_VIEW = ("orbit", 1_000_066, 512)  # style, seed and side of the picture that ships
+FIRST_VIEW = ("orbit", 1_000_039)  # style and seed of the picture that ships
+SIDE = 512  # pixels of it, across and down
 MOVES = ("orbit:30", "dolly:0.6", "truck:0.4", "pedestal:0.3", "pan:25", "tilt:15")
 SCENES = (0, 7, 10, 14)  # of sixteen held-out clips, one of each style
 ONE_MOVE = "orbit:20"
@@ -26,7 +35,8 @@ def main() -> None:
     sightline("data", "stats", *sources, "--frames", "33", "--size", "128x128", "--plot", str(HERE / "moments.png"))
     worlds_sheet().save(HERE / "worlds.jpg", quality=82)
     first_frame()
-    moving_pictures()
+    six_moves()
+    four_scenes()
 
 
 def worlds_sheet() -> Image.Image:
@@ -47,37 +57,39 @@ def first_frame() -> None:
     from PIL.PngImagePlugin import PngInfo
 
     from sightline.generation.first_frame import FIRST_FRAME
-    from sightline.worlds import film
 
-    style, seed, _ = FIRST_VIEW
-    scene, lens, pose = first_view()
-    shot = film(scene, lens.replace(camera_to_world=pose[None], unit="metre"))
+    style, seed = FIRST_VIEW
+    shot = still(*first_view(style, seed))
     note = PngInfo()
     note.add_text("Description", shot.caption)
     note.add_text("Source", f"sightline worlds, style {style}, seed {seed}")
     Image.fromarray(shot.frames[0].numpy()).save(FIRST_FRAME, optimize=True, pnginfo=note)
 
 
-def first_view() -> tuple[Any, Any, Any]:
-    """The scene of the picture that ships, its lens, and where it was taken from."""
+@cache
+def first_view(style: str, seed: int, side: int = SIDE) -> tuple[Any, Any, Any]:
+    """A scene, the lens of a first frame of it, and where that is taken from."""
     from sightline.cameras import moves
     from sightline.worlds import sample_clip
 
     # Square and 28 mm across, the lens of the moves: fitted to any picture at least as wide as high, it stays 28 mm.
-    style, seed, side = FIRST_VIEW
     clip = sample_clip(style, seed, 33, side, side)
     lens = moves.static(frames=1, width=side, height=side)
     return clip.scene, lens, level_view(clip.scene, clip.true.camera_to_world[0], lens)
+
+
+def still(scene: Any, lens: Any, pose: Any) -> Any:  # a film of one frame
+    from sightline.worlds import film
+
+    return film(scene, lens.replace(camera_to_world=pose[None], unit="metre"))
 
 
 def level_view(scene: Any, pose: Any, lens: Any) -> Any:  # [4, 4] -> [4, 4]
     """What `pose` looks at, seen from as far as a move expects its subject, and level: moves turn about the camera's own axes."""
     import torch
 
-    from sightline.worlds import film
-
     centre = slice(lens.width * 2 // 5, lens.width * 3 // 5)
-    depth = film(scene, lens.replace(camera_to_world=pose[None], unit="metre")).depth[0, centre, centre].median()
+    depth = still(scene, lens, pose).depth[0, centre, centre].median()
     subject = pose[:3, 3] + depth * pose[:3, 2]
     down = torch.tensor([0.0, 1.0, 0.0], dtype=pose.dtype)
     forward = torch.nn.functional.normalize(pose[:3, 2] - down * pose[1, 2], dim=0)
@@ -87,19 +99,22 @@ def level_view(scene: Any, pose: Any, lens: Any) -> Any:  # [4, 4] -> [4, 4]
     return level
 
 
-def moving_pictures() -> None:
-    """What the lab model films: one first frame under six moves, four scenes under one move, true beside generated."""
+def six_moves() -> None:
+    """The shipped first frame under six moves, as the lab model films them; prints how near to the truth."""
+    films = {move: film_from(FIRST_VIEW, move) for move in MOVES}
+    write_moving(HERE / "moves.webp", films, columns=3)
+    for move, made in films.items():
+        print(against_truth(FIRST_VIEW, move, made)[1])
+
+
+def four_scenes() -> None:
+    """Four held-out scenes under one move, and true beside generated."""
     import sightline as sl
     from sightline.generation.facts import LAB
-    from sightline.generation.first_frame import FIRST_FRAME
     from sightline.lab.measure import film_with, held_out_clips
     from sightline.pictures import side_by_side
 
-    pipe = sl.load_pipeline()
-    picture = Image.open(FIRST_FRAME)
-    films = {move: sl.generate(pipe, picture, picture.info["Description"], path(move)) for move in MOVES}
-    write_moving(HERE / "moves.webp", films, columns=3)
-    compare_with_truth(films)
+    pipe = shipped_pipeline()
     held_out = held_out_clips(16)
     films = {}
     for clip in (held_out[place] for place in SCENES):
@@ -113,18 +128,67 @@ def moving_pictures() -> None:
     write_moving(HERE / "beside.webp", films, columns=2)
 
 
-def compare_with_truth(films: dict[str, np.ndarray]) -> None:
-    """Prints the PSNR of each move's film, and of the frozen first frame, to what a true camera would have seen."""
+def film_from(view: tuple[str, int], move: str, **options: Any) -> np.ndarray:  # [T, H, W, 3] uint8
+    """What the lab model makes of the first frame of a view (style, seed)."""
+    import sightline as sl
+
+    shot = still(*first_view(*view))
+    return sl.generate(shipped_pipeline(), shot.frames[0].numpy(), shot.caption, path(move), **options)
+
+
+def against_truth(view: tuple[str, int], move: str, made: np.ndarray) -> tuple[float, str]:
+    """How much nearer a film is than its frozen first frame to what a true camera would have seen (dB), and in words."""
     from sightline.pictures import psnr
     from sightline.worlds import film
 
-    scene, _, pose = first_view()
-    for move, made in films.items():
-        way = path(move)
-        true = film(scene, way.replace(camera_to_world=pose @ way.camera_to_world, unit="metre")).frames.numpy()
-        for name, video in {"generated": made, "first frame frozen": np.repeat(true[:1], len(true), axis=0)}.items():
-            found = psnr(video, true)
-            print(f"{move}, {name}: {found[1:].mean():.2f} dB, frame 16 {found[16]:.2f}, last {found[-1]:.2f}")
+    scene, _, pose = first_view(*view)
+    way = path(move)
+    true = film(scene, way.replace(camera_to_world=pose @ way.camera_to_world, unit="metre")).frames.numpy()
+    frozen = np.repeat(true[:1], len(true), axis=0)
+    middle = way.height // 2
+    parts = {
+        "all": np.s_[1:],
+        "last frame": np.s_[-1:],
+        "upper half": np.s_[1:, :middle],
+        "lower half": np.s_[1:, middle:],
+    }
+    found = {name: [psnr(video[part], true[part]).mean() for video in (made, frozen)] for name, part in parts.items()}
+    words = ", ".join(f"{name} {mine:.2f} dB (frozen {theirs:.2f})" for name, (mine, theirs) in found.items())
+    return float(found["all"][0] - found["all"][1]), f"{view[0]} {view[1]}, {move}: {words}"
+
+
+def try_first_views(number: int) -> None:
+    """Prints how well the lab model films from other first frames, all of scenes that training never saw.
+
+    The default move in 4 steps from each of the first `number` views that have something to go around; then all moves,
+    as they are filmed by default, from the three that gained most over their frozen first frame.
+    """
+    views = islice((view for seed in count(1_000_000) if stands_free(view := ("orbit", seed))), number)
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        ranked = sorted(pool.map(partial(try_view, move=MOVES[0], steps=4), views), reverse=True)
+        for _, words, _ in ranked:
+            print(words, flush=True)
+        best = [(view, move) for _, _, view in ranked[:3] for move in MOVES]
+        for _, words, _ in pool.map(try_view, *zip(*best, strict=True)):
+            print(words, flush=True)
+
+
+def stands_free(view: tuple[str, int]) -> bool:
+    """Whether something stands where the moves expect their subject, with nothing right before the camera and room behind it."""
+    depth = still(*first_view(*view, side=128)).depth[0]
+    subject = depth[64:90, 51:77].median()  # a little under the middle: the camera looks over it
+    return bool(abs(subject - SUBJECT) < 0.2 and depth.min() > 1.0 and depth.median() > 1.5 * SUBJECT)
+
+
+def try_view(view: tuple[str, int], move: str, **options: Any) -> tuple[float, str, tuple[str, int]]:
+    return (*against_truth(view, move, film_from(view, move, **options)), view)
+
+
+@cache
+def shipped_pipeline() -> Any:
+    import sightline as sl
+
+    return sl.load_pipeline()
 
 
 def path(move: str) -> Any:
@@ -158,4 +222,9 @@ def sightline(*arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "--candidates", type=int, metavar="N", help="only try N other first frames, and print the numbers"
+    )
+    asked = parser.parse_args().candidates
+    main() if asked is None else try_first_views(asked)

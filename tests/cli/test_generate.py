@@ -72,7 +72,7 @@ def test_a_film_of_the_shipped_frame_and_the_same_bytes_again(run, capsys):
     }  # fmt: skip
     assert "wrote out" in capsys.readouterr().out
     found = settings()
-    assert found["filmed"]["prompt"] == shipped_caption() and "armchair" in shipped_caption()
+    assert found["filmed"]["prompt"] == shipped_caption() and "orange box" in shipped_caption()
     assert (found["filmed"]["steps"], found["filmed"]["seed"], found["filmed"]["frames"]) == (2, 0, 5)
     assert set(found["versions"]) >= {"sightline", "torch", "diffusers"}
     assert set(found["model"]["weights"]) == {"transformer", "camera of transformer", "vae", "text_encoder"}
