@@ -2,12 +2,14 @@
 
     python benchmarks/cost_growth.py -o outputs/growth           5B, 10 of 30 layers
 
-Attention grows with the square of the tokens, all else with the tokens. Ratios hardly depend on the number of layers.
+Attention grows with the square of the tokens, all else with the tokens.
 """
 
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +17,7 @@ import tyro
 
 from sightline.bench.models import Setting
 from sightline.bench.run import bench
+from sightline.checks import whole_number
 from sightline.files import write_whole, written_whole
 
 FILMS = ((41, 832, 480), (81, 416, 256), (81, 832, 480), (81, 1280, 704), (121, 832, 480), (161, 832, 480))
@@ -30,13 +33,14 @@ def main(
 ) -> None:
     """tiny: rehearse without a GPU."""
     films = [(9, 64, 64), (17, 64, 64)] if tiny else FILMS
+    layers, steps = whole_number("layers", layers), whole_number("steps", steps)
     found = []
     for frames, width, height in films:
         setting = Setting(model, layers, frames, width, height, tiny)
         found.append(bench(setting, ["inference"], ROWS, steps))  # type: ignore[arg-type]
         write_whole(
             output / "growth.json",
-            json.dumps({"command": _command(model, layers, steps), "films": found}, indent=1) + "\n",
+            json.dumps({"command": shlex.join(sys.argv), "films": found}, indent=1) + "\n",
         )
         draw(found, output / "growth.png")
 
@@ -45,7 +49,9 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
     """Milliseconds a layer over tokens, and beneath them the ratio."""
     from matplotlib.figure import Figure
 
-    found = sorted(found, key=lambda one: one["tokens"])
+    # A film whose step did not fit into memory has no place in the picture; growth.json says so.
+    found = [one for one in found if all("seconds" in row for row in one["inference"].values())]
+    found.sort(key=lambda one: one["tokens"])
     tokens = [one["tokens"] for one in found]
     figure = Figure(figsize=(7, 5), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
@@ -69,10 +75,6 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
     with written_whole(path) as temporary:
         figure.savefig(temporary, dpi=120)
-
-
-def _command(model: str, layers: int, steps: int) -> str:
-    return f"python benchmarks/cost_growth.py --model {model} --layers {layers} --steps {steps}"
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The fused kernels on one GPU in one command: tests on CUDA, then the bench. docs/performance.md quotes what it writes.
+# The fused kernels on one GPU in one command: tests on CUDA, then the bench.
 #
 #     benchmarks/kernels_on_gpu.sh OUT                      everything
 #     benchmarks/kernels_on_gpu.sh OUT tests kernels        some of: tests kernels 5b 14b training
@@ -40,7 +40,8 @@ for one in $parts; do
     case $one in
         tests) part tests 240 "$python" -m pytest -q "${several[@]}" tests/kernels tests/backbones/test_accelerate.py ;;
         kernels) bench kernels 120 --model 5b 14b --what kernels ;;
-        5b) bench 5b 180 --model 5b --what inference --modes eager compiled "fused compiled" --rival-modes compiled "fused compiled" ;;
+        5b) bench 5b 180 --model 5b --what inference --modes eager compiled "fused compiled" \
+            --rival-modes compiled "fused compiled" ;;
         14b) bench 14b 120 --model 14b --layers 4 --steps 5 --what inference --methods stock scope ucpe prope \
             --modes compiled "fused compiled" --rival-modes compiled "fused compiled" ;;
         training) bench training 150 --model 5b --layers 8 --steps 5 --what training --methods stock scope \

@@ -8,6 +8,7 @@ import pytest
 import torch
 from diffusers import AutoencoderKLWan, WanPipeline
 
+from sightline.backbones import accelerate
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.errors import SightlineError
 from sightline.generation import pipelines
@@ -42,6 +43,13 @@ def test_compilation_attention_tiles_and_shared_videos():
     # The backend first: context parallelism asks it whether it can.
     assert [call[0] for call in transformer.method_calls][:2] == ["set_attention_backend", "enable_parallelism"]
     assert transformer.enable_parallelism.call_args.kwargs["config"].ulysses_degree == 4
+
+
+def test_fused_kernels_come_before_whatever_wraps_a_module(monkeypatch):
+    monkeypatch.setattr(accelerate, "accelerate", lambda one: one.eval())  # leaves its name among the calls
+    _, transformer = laid_out(fused=True, attention="native", compile=True, offload="group")
+    names = [call[0] for call in transformer.method_calls]
+    assert names == ["eval", "set_attention_backend", "compile_repeated_blocks"]
 
 
 def test_weights_wait_in_main_memory_when_they_are_offloaded(monkeypatch):

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 from sightline.encodings import Scope
 from sightline.encodings.rotary import apply_rope
+from sightline.errors import SightlineError
 from sightline.kernels import ops, plain
 from sightline.kernels.plain import ScopeWeights
 from tests.kernels.cases import TOLERANCE, apart, qk_arguments
@@ -18,8 +19,15 @@ SHAPES: list[dict[str, Any]] = [
     {},
     {"cameras": 2},
     {"cameras": 0},
-    {"heads": 1, "head_dim": 16, "batch": 1, "tokens": 16},  # exactly one tile
-    {"heads": 5, "head_dim": 64, "batch": 1, "tokens": 18, "hidden": 16},  # more than one block of channels, two tiles
+    {"heads": 1, "head_dim": 16, "batch": 1, "tokens": 32},  # exactly one tile
+    {
+        "heads": 5,
+        "head_dim": 64,
+        "batch": 1,
+        "tokens": 18,
+        "hidden": 16,
+    },  # several blocks of channels, whole heads in each
+    {"tokens": 35},  # three tiles, the second with tokens of both clips
     {"hidden": 17, "flip": False},
 ]
 
@@ -44,6 +52,29 @@ def test_the_kernels_equal_the_twin_forward_and_backward(shape, dtype, device):
     for number, (one, other) in enumerate(zip(found, plain.qk_backward(*grads, *arguments), strict=True)):
         assert one.shape == other.shape and one.dtype == other.dtype
         assert apart(one, other) < TOLERANCE[dtype], number
+
+
+def test_runs_of_several_tiles(monkeypatch, device):
+    """As with thousands of tokens, where each program adds up over its run."""
+    from sightline.kernels import qk_backward_triton, qk_common_triton
+
+    monkeypatch.setattr(qk_common_triton, "RUNS", 2)
+    arguments = qk_arguments(tokens=70, batch=1, heads=1, device=device)
+    grads = [torch.randn_like(x) for x in arguments[:2]]
+    found = qk_backward_triton.qk_backward(*grads, *arguments)
+    for number, (one, other) in enumerate(zip(found, plain.qk_backward(*grads, *arguments), strict=True)):
+        assert apart(one, other) < 10 * TOLERANCE[torch.float32], number  # alpha's gradient is a sum that cancels
+
+
+def test_shapes_that_do_not_fit_are_refused_before_a_kernel_reads_beyond_them(device):
+    from sightline.kernels import qk_triton
+
+    fitting = qk_arguments(device=device)
+    for place, name in ((1, "key"), (4, "cos"), (5, "sin"), (6, "camera")):
+        arguments = list(fitting)
+        arguments[place] = arguments[place][:, :-1]
+        with pytest.raises(SightlineError, match=f"{name} has shape"):
+            qk_triton.qk(*arguments)
 
 
 @pytest.mark.parametrize("cameras", [0, 1])

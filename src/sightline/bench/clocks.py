@@ -12,7 +12,7 @@ _QUERY = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,nohead
 
 
 class Clocks:
-    """with Clocks() as clocks: ...; then clocks.found has sm_mhz and watts, medians, or nothing where nvidia-smi is missing."""
+    """with Clocks(device) as clocks: ...; then clocks.found has sm_mhz and watts, medians; nothing without nvidia-smi."""
 
     def __init__(self, device: torch.device) -> None:
         self.found: dict[str, float] = {}

@@ -36,7 +36,7 @@ class Bench:
     rival_modes: tuple[Literal["eager", "compiled", "fused", "fused compiled"], ...] = ("compiled",)
     """The other methods in each of these."""
     layers: int | None = None
-    """Fewer layers than the model has, to save time and memory; ratios hardly depend on it."""
+    """Fewer layers than the model has, to save time and memory."""
     steps: int = 10
     """Timed steps of each row, after two to warm up; the median counts."""
     frames: int = 81

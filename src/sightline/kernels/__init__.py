@@ -27,7 +27,7 @@ INTERPRETED = HAS_TRITON and os.environ.get("TRITON_INTERPRET") == "1"
 
 def usable(x: Tensor) -> bool:
     """Whether the kernels can take this tensor. Plain enough for a compiler to look through."""
-    return HAS_TRITON and (x.is_cuda or INTERPRETED) and x.dtype in DTYPES
+    return HAS_TRITON and (x.is_cuda or INTERPRETED) and x.dtype in DTYPES and not torch.version.hip
 
 
 def why_not(device: torch.device, dtype: torch.dtype) -> str | None:

@@ -13,7 +13,6 @@ from torch import Tensor
 
 TOKENS, BLOCK = 32, 128  # of the table's gradient
 RUNS = 64
-MOST_ROWS = 64  # of a table whose gradient is wanted
 
 
 @triton.jit
@@ -23,7 +22,7 @@ def _place(row, length):  # -> row, clip, place in the clip
 
 
 @triton.jit
-def _modulate(x, shift, scale, index, out, rows, length, dim, x_batch, x_row, table_row, index_batch, index_row, eps,
+def _modulate(x, shift, scale, index, out, length, dim, x_batch, x_row, table_row, index_batch, index_row, eps,
               block: tl.constexpr):  # fmt: skip
     row, clip, position = _place(tl.program_id(0), length)
     channel = tl.arange(0, block)
@@ -109,7 +108,7 @@ def modulate(x: Tensor, shift: Tensor, scale: Tensor, index: Tensor, eps: float)
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     block = triton.next_power_of_2(dim)
     _modulate[(batch * length,)](
-        x, shift, scale, index, out, batch * length, length, dim, *x.stride()[:2], shift.stride(0), *index.stride(), eps,
+        x, shift, scale, index, out, length, dim, *x.stride()[:2], shift.stride(0), *index.stride(), eps,
         block=block, num_warps=_warps(block),
     )  # fmt: skip
     return out
@@ -140,7 +139,7 @@ def add_gated(x: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> Tensor:
 def add_gated_backward(grad: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """As `plain.add_gated_backward`."""
     grad, y = grad.contiguous(), _dense(y)
-    return _gated(None, grad, gate, index, y.dtype), _by_row(grad, y, None, index, len(gate))[1]
+    return _gated(None, grad, gate, index, y.dtype), _by_row(grad, y, None, index, len(gate))[0]
 
 
 def _gated(x: Tensor | None, y: Tensor, gate: Tensor, index: Tensor, dtype: torch.dtype) -> Tensor:
@@ -155,20 +154,22 @@ def _gated(x: Tensor | None, y: Tensor, gate: Tensor, index: Tensor, dtype: torc
     return out
 
 
-def _by_row(grad: Tensor, x: Tensor, statistics: Tensor | None, index: Tensor, entries: int) -> tuple[Tensor, Tensor]:
+def _by_row(grad: Tensor, x: Tensor, statistics: Tensor | None, index: Tensor, entries: int) -> list[Tensor]:
+    """Sums over the tokens of each row: of grad, if there are statistics, and of grad times x."""
     batch, length, dim = x.shape
     tiles = triton.cdiv(batch * length, TOKENS)
     run = triton.cdiv(tiles, min(RUNS, tiles)) * TOKENS
     parts = triton.cdiv(batch * length, run)
-    sums = torch.empty(2, parts, entries, dim, dtype=torch.float32, device=x.device)
+    normed = statistics is not None
+    sums = torch.empty(1 + normed, parts, entries, dim, dtype=torch.float32, device=x.device)
     block = min(BLOCK, max(16, triton.next_power_of_2(dim)))
     _table_gradient[(triton.cdiv(dim, block), parts)](
-        grad, x, grad if statistics is None else statistics, index, sums[0], sums[1], run, batch * length, length, dim,
-        entries, *x.stride()[:2], *index.stride(), normed=statistics is not None,
+        grad, x, grad if statistics is None else statistics, index, sums[0], sums[-1], run, batch * length, length, dim,
+        entries, *x.stride()[:2], *index.stride(), normed=normed,
         padded=max(16, triton.next_power_of_2(entries)), tokens=TOKENS, block=block,
-        precision="ieee" if x.dtype == torch.float32 else "tf32",  # 16-bit gradients are exact in tf32
+        precision="ieee" if grad.dtype == torch.float32 else "tf32",  # 16-bit gradients are exact in tf32, products nearly
     )  # fmt: skip
-    return sums[0].sum(0), sums[1].sum(0)
+    return [one.sum(0) for one in sums]  # apart: an operation's results may not share memory
 
 
 def _dense(x: Tensor) -> Tensor:

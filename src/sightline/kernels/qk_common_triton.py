@@ -1,7 +1,8 @@
 """What the kernels of `qk` share: a token's features, the layout of SCoPE's weights for matrix products, and their arguments.
 
 The RMS of E f comes from the 7x7 Gram matrix of E. Products with the small weights are matrix products of depth 16, for which
-`_pack` lays the weights out; for 16-bit queries their operands are float16, whose 10 bits are tf32's, and sums are float32.
+`_pack` lays the weights out; for 16-bit queries their operands are float16, whose 10 bits are tf32's (but not its range: E may
+reach 1e4), and sums are float32.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import triton.language as tl
 from torch import Tensor
 
 from sightline.cameras.tokens import LOG_SCALE_OFFSET
+from sightline.errors import SightlineError
 from sightline.kernels.plain import RAY_EPS, ScopeWeights
 
 DELTA: tl.constexpr = tl.constexpr(LOG_SCALE_OFFSET.start)
@@ -65,7 +67,7 @@ def _normal_cdf(x):
 
 @triton.jit
 def _sigmoid(x, fast: tl.constexpr):
-    if fast:  # one instruction instead of eight; off by 2^-12 at most, an eighth of a bfloat16's rounding
+    if fast:  # one instruction instead of eight; off by 2^-12 at most, so small gates are rougher than large ones
         tanh = tl.inline_asm_elementwise(
             "tanh.approx.f32 $0, $1;", "=f,f", [0.5 * x], dtype=tl.float32, is_pure=True, pack=1
         )
@@ -169,8 +171,14 @@ class Call:
         floor: float,
         flip: bool,
     ) -> None:
-        self.query, self.key = (x if x.stride(-1) == 1 else x.contiguous() for x in (query, key))
         batch, length, self.dim = query.shape
+        expected = {"key": (key, query.shape), "cos": (cos, (1, length, 1, cos.shape[-1])), "sin": (sin, cos.shape)}
+        if camera is not None:
+            expected["camera"] = (camera, (len(camera) if len(camera) == 1 else batch, length, camera.shape[-1]))
+        for name, (tensor, shape) in expected.items():  # a kernel would read whatever lies beyond
+            if tensor.shape != torch.Size(shape):
+                raise SightlineError(f"{name} has shape {tuple(tensor.shape)}: expected {tuple(shape)}.")
+        self.query, self.key = (x if x.stride(-1) == 1 else x.contiguous() for x in (query, key))
         self.rows, self.eps, self.floor = batch * length, eps, floor
         self.places = (self.rows, length)
         self.strides = (*self.query.stride()[:2], *self.key.stride()[:2])
@@ -220,6 +228,6 @@ def tile(settings: dict[str, int], dim: int) -> dict[str, int]:
 
 def runs_of(rows: int, tokens: int) -> tuple[int, int]:
     """Tokens of one run, whole tiles of them, and how many runs: each has partial sums of its own."""
-    tiles = triton.cdiv(rows, tokens)
+    tiles = max(1, triton.cdiv(rows, tokens))
     run = triton.cdiv(tiles, min(RUNS, tiles)) * tokens
     return run, triton.cdiv(rows, run)

@@ -41,6 +41,8 @@ class Model:
     gradient_checkpointing: bool = False
     compile: bool = False
     """Compile each block (regional compilation)."""
+    fused: bool = False
+    """Fused kernels (`sl.accelerate`), on CUDA: equal but for rounding."""
 
 
 @dataclass(frozen=True)

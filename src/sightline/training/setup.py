@@ -9,6 +9,7 @@ from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+from sightline.backbones.accelerate import accelerate
 from sightline.backbones.adapter import load_camera
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import encoding_from_config
@@ -43,6 +44,8 @@ def build_model(pipe: Any, settings: Model) -> nn.Module:
         raise SightlineError(f"model.encoding is {wanted}: {where} carries {model.encoding}; leave one of them out.")
     if settings.gradient_checkpointing:
         model.enable_gradient_checkpointing()
+    if settings.fused:
+        accelerate(model)
     if settings.compile:
         model.compile_repeated_blocks(fullgraph=True)
     return model.train()
