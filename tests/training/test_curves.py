@@ -27,14 +27,18 @@ def test_a_running_mean_looks_back_only():
 def test_the_curves_of_runs_are_drawn(tmp_path):
     runs = [write_log(tmp_path / name, losses) for name, losses in {"a": [2.0, 1.0], "b": [3.0, 2.5, 2.0]}.items()]
     assert len(read_log(runs[0])) == 3
-    assert main(["train", "plot", *map(str, runs), "-o", str(tmp_path / "losses.png")]) == 0
+    stage = tmp_path / "vae"  # as a stage of the lab leaves it
+    stage.mkdir()
+    (stage / "measured.json").write_text(json.dumps({"psnr": 30.0, "curve": [{"step": 50, "loss": 0.5}]}))
+    assert read_log(stage) == [{"step": 50, "loss": 0.5}]
+    assert main(["train", "plot", *map(str, (*runs, stage)), "-o", str(tmp_path / "losses.png")]) == 0
     assert Image.open(tmp_path / "losses.png").size[0] > 400
 
 
 @pytest.mark.parametrize(
     "arguments, sentence",
     [
-        (["nowhere"], "nowhere has no log.jsonl: expected"),
+        (["nowhere"], "nowhere has no log.jsonl or measured.json: expected"),
         (["a", "--window", "0"], "window is 0: expected"),
         (["a", "-o", "losses.xyz"], "expected a name ending in .png"),
         (["empty"], "holds no step: expected"),

@@ -100,6 +100,7 @@ def measure(
                 rows.setdefault(f"{name}, {clip.style}", []).append(float(decibels[moved].mean()))
     return {
         "psnr_where_moved": {name: sum(values) / len(values) for name, values in rows.items()},
+        "psnr_by_clip": {name: [round(value, 2) for value in rows[name]] for name in by_frame},  # those with motion
         "clips_with_motion": len(rows["first frame frozen"]),
         "clips": len(clips),
         "psnr_by_frame": {name: np.mean(v, axis=0).round(2).tolist() for name, v in by_frame.items()},

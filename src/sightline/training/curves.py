@@ -1,10 +1,10 @@
-"""Loss curves of runs, from the log each keeps in its folder."""
+"""Loss curves of runs, from what each keeps in its folder."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +22,27 @@ _HELD_OUT = {  # what validation writes: name in the log, marker, words
 
 
 def read_log(run: Path) -> list[dict[str, Any]]:
-    """The lines of a run's log; the last one may be cut short by a kill."""
-    file = run / "log.jsonl"
-    if not file.is_file():
-        raise SightlineError(f"{run} has no log.jsonl: expected the folder of a run that sightline train wrote.")
-    lines = []
-    for line in file.read_text().splitlines():
-        try:
-            lines.append(json.loads(line))
-        except ValueError:
-            continue
+    """The lines of a run's log, the last of which may be cut short by a kill; or the curve that a stage of the lab measured."""
+    file, measured = run / "log.jsonl", run / "measured.json"
+    if file.is_file():
+        lines = list(_whole_lines(file))
+    elif measured.is_file():
+        file, lines = measured, json.loads(measured.read_text()).get("curve", [])
+    else:
+        raise SightlineError(
+            f"{run} has no log.jsonl or measured.json: expected the folder of a run that sightline train or lab wrote."
+        )
     if not any("step" in line and "loss" in line for line in lines):
         raise SightlineError(f"{file} holds no step: expected a run that has taken some.")
     return lines
+
+
+def _whole_lines(file: Path) -> Iterator[dict[str, Any]]:
+    for line in file.read_text().splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue
 
 
 def smoothed(values: Sequence[float], window: int) -> np.ndarray:
@@ -65,10 +73,11 @@ def draw_curves(runs: Sequence[Path], output: Path, window: int = 100) -> None:
                 axes.plot(*zip(*found, strict=True), marker, color=colour, markersize=5, label=label)
                 labelled.add(name)
     axes.set_xlabel("step")
-    axes.set_ylabel(f"loss, mean of {window} steps")
+    axes.set_ylabel("loss" if window == 1 else f"loss, mean of {window} steps")
     axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:.2f}")
-    axes.yaxis.set_minor_formatter("{x:.2f}")
+    axes.yaxis.set_major_formatter("{x:g}")
+    low, high = axes.get_ylim()
+    axes.yaxis.set_minor_formatter("{x:.2g}" if high < 20 * low else "")  # over several decades they would overlap
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8)
