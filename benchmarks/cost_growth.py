@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 
 import tyro
 
+from sightline.bench.drawing import COLOURS
 from sightline.bench.models import Setting
 from sightline.bench.run import bench
 from sightline.checks import whole_number
@@ -55,7 +56,11 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
     tokens = [one["tokens"] for one in found]
     figure = Figure(figsize=(7, 5), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
-    for name, colour in (("floor", "black"), ("stock compiled", "#8a8f98"), ("scope fused compiled", "#c8553d")):
+    for name, colour in (
+        ("floor", "black"),
+        ("stock compiled", COLOURS["stock"]),
+        ("scope fused compiled", COLOURS["scope"]),
+    ):
         times = [1000 * one["inference"][name]["seconds"] / one["layers"] for one in found]
         above.loglog(tokens, times, "o:" if name == "floor" else "o-", color=colour, label=name, markersize=4)
     for one in found:
@@ -67,9 +72,9 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
         tokens,
         [one["inference"]["scope fused compiled"]["over_stock_compiled"] for one in found],
         "o-",
-        color="#c8553d",
+        color=COLOURS["scope"],
     )
-    below.axhline(1.0, color="#8a8f98", linewidth=0.8)
+    below.axhline(1.0, color=COLOURS["stock"], linewidth=0.8)
     below.set(xlabel="tokens", ylabel="over stock")
     for axis in (above, below):
         axis.spines[["top", "right"]].set_visible(False)

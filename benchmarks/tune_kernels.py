@@ -24,6 +24,7 @@ from rich.progress import track
 
 from sightline.bench.kernels import random_qk
 from sightline.bench.models import Setting
+from sightline.files import write_whole
 from sightline.kernels import qk_backward_triton, qk_triton, scope_backward_triton
 
 KERNELS: dict[str, tuple[dict[str, Any], list[tuple[int, int, int, int, int | None]]]] = {
@@ -68,8 +69,7 @@ def main(
             rows.sort(key=lambda row: row.get("ms", 1e9))
             print(key, *(json.dumps(row) for row in rows), sep="\n  ")
     if output is not None:
-        output.parent.mkdir(parents=True, exist_ok=True)
-        output.write_text(json.dumps(found, indent=1) + "\n")
+        write_whole(output, json.dumps(found, indent=1) + "\n")
 
 
 def compile_one(case: tuple[Literal["5b", "14b"], bool, str, int]) -> None:

@@ -20,13 +20,7 @@ SHAPES: list[dict[str, Any]] = [
     {"cameras": 2},
     {"cameras": 0},
     {"heads": 1, "head_dim": 16, "batch": 1, "tokens": 32},  # exactly one tile
-    {
-        "heads": 5,
-        "head_dim": 64,
-        "batch": 1,
-        "tokens": 18,
-        "hidden": 16,
-    },  # several blocks of channels, whole heads in each
+    {"heads": 5, "head_dim": 64, "batch": 1, "tokens": 18, "hidden": 16},  # blocks of two whole heads, and a rest
     {"tokens": 35},  # three tiles, the second with tokens of both clips
     {"hidden": 17, "flip": False},
 ]
@@ -56,9 +50,10 @@ def test_the_kernels_equal_the_twin_forward_and_backward(shape, dtype, device):
 
 def test_runs_of_several_tiles(monkeypatch, device):
     """As with thousands of tokens, where each program adds up over its run."""
-    from sightline.kernels import qk_backward_triton, qk_common_triton
+    from sightline.kernels import qk_backward_triton, scope_backward_triton
 
-    monkeypatch.setattr(qk_common_triton, "RUNS", 2)
+    for module in (qk_backward_triton, scope_backward_triton):
+        monkeypatch.setattr(module, "RUNS", 2)
     arguments = qk_arguments(tokens=70, batch=1, heads=1, device=device)
     grads = [torch.randn_like(x) for x in arguments[:2]]
     found = qk_backward_triton.qk_backward(*grads, *arguments)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sightline.files import written_whole
 
-_COLOURS = {"stock": "#8a8f98", "scope": "#c8553d"}
+COLOURS = {"stock": "#8a8f98", "scope": "#c8553d"}
 _RIVAL = "#5b7c99"
 
 
@@ -27,7 +27,7 @@ def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axis, (title, bars) in zip(axes, panels, strict=True):
         names, values = [name for name, _ in bars], [value for _, value in bars]
-        colours = [_COLOURS.get(name.split()[0], _RIVAL) for name in names]
+        colours = [COLOURS.get(name.split()[0], _RIVAL) for name in names]
         drawn = axis.barh(names, values, color=colours)
         axis.bar_label(drawn, fmt="%.3g", padding=3, fontsize=8)
         axis.invert_yaxis()

@@ -7,6 +7,7 @@
     scope_backward_triton.py  and that of SCoPE's parameters
     qk_common_triton.py       what these share
     modulation_triton.py      those of `modulate` and `add_gated`: norms and residuals by a table of few timesteps
+    tiles_triton.py           how all of them cut their work
 
 Nothing here is used unless `sightline.accelerate` is called: the eager path is the pretrained model bit for bit.
 """

@@ -11,14 +11,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from sightline.kernels.tiles_triton import _place, block_of, runs_of
+
 TOKENS, BLOCK = 32, 128  # of the table's gradient
 RUNS = 64
-
-
-@triton.jit
-def _place(row, length):  # -> row, clip, place in the clip
-    clip = row // length  # counted in 32 bits, which divide fast; offsets need 64
-    return row.to(tl.int64), clip.to(tl.int64), (row - clip * length).to(tl.int64)
 
 
 @triton.jit
@@ -157,12 +153,10 @@ def _gated(x: Tensor | None, y: Tensor, gate: Tensor, index: Tensor, dtype: torc
 def _by_row(grad: Tensor, x: Tensor, statistics: Tensor | None, index: Tensor, entries: int) -> list[Tensor]:
     """Sums over the tokens of each row: of grad, if there are statistics, and of grad times x."""
     batch, length, dim = x.shape
-    tiles = triton.cdiv(batch * length, TOKENS)
-    run = triton.cdiv(tiles, min(RUNS, tiles)) * TOKENS
-    parts = triton.cdiv(batch * length, run)
+    run, parts = runs_of(batch * length, TOKENS, RUNS)
     normed = statistics is not None
     sums = torch.empty(1 + normed, parts, entries, dim, dtype=torch.float32, device=x.device)
-    block = min(BLOCK, max(16, triton.next_power_of_2(dim)))
+    block = block_of(BLOCK, dim)
     _table_gradient[(triton.cdiv(dim, block), parts)](
         grad, x, grad if statistics is None else statistics, index, sums[0], sums[-1], run, batch * length, length, dim,
         entries, *x.stride()[:2], *index.stride(), normed=normed,

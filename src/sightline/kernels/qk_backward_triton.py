@@ -14,8 +14,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from sightline.kernels.qk_common_triton import Call, _angles, _places, _row, _turned, runs_of, tile
-from sightline.kernels.scope_backward_triton import scope_backward
+from sightline.kernels.qk_common_triton import Call, _angles, _places, _row, _turned, tile
+from sightline.kernels.scope_backward_triton import RUNS, scope_backward
+from sightline.kernels.tiles_triton import runs_of
 
 ROWS = {"tokens": 32, "block": 128, "num_warps": 8, "num_stages": 1}  # see qk_triton.FORWARD
 COLUMNS = {"tokens": 16, "block": 128, "num_warps": 4, "num_stages": 2}
@@ -119,14 +120,13 @@ def qk_backward(grad_query: Tensor, grad_key: Tensor, *arguments: Any) -> list[T
     both = (*grads, call.query, call.key)
     inputs = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (call.query, call.key)]
     tables, shapes = (*call.norms, *call.angles), {"dim": call.dim, "head_dim": call.angles[0].shape[-1]}
-    statistics = torch.empty(
-        call.rows, 4, device=grad_query.device
-    )  # of query and key: 1 / RMS, and the mean to subtract
+    # Of query and key: 1 / RMS, and the mean to subtract.
+    statistics = torch.empty(call.rows, 4, device=grad_query.device)
     _along_rows[(triton.cdiv(call.rows, ROWS["tokens"]),)](
         *both, statistics, *tables, *call.places, *call.strides, call.eps, **shapes, **tile(ROWS, call.dim)
     )  # fmt: skip
     columns = tile(COLUMNS, call.dim)
-    run, runs = runs_of(call.rows, columns["tokens"])
+    run, runs = runs_of(call.rows, columns["tokens"], RUNS)
     sums = torch.empty(runs, 2, call.dim, device=grad_query.device)
     _along_columns[(triton.cdiv(call.dim, columns["block"]), runs)](
         *both, *inputs, statistics, sums, run, *tables, *call.places, *call.strides, **shapes, **columns

@@ -17,19 +17,18 @@ from torch import Tensor
 from sightline.cameras.tokens import LOG_SCALE_OFFSET
 from sightline.errors import SightlineError
 from sightline.kernels.plain import RAY_EPS, ScopeWeights
+from sightline.kernels.tiles_triton import _place, block_of
 
 DELTA: tl.constexpr = tl.constexpr(LOG_SCALE_OFFSET.start)
 PACK_BLOCK = 128
-RUNS = 32  # of tokens, in kernels that add up over them
 FEATURE_ROWS: tl.constexpr = tl.constexpr(16)  # 7 features of the query from 0 on, 7 of the key from 8 on
 EPS: tl.constexpr = tl.constexpr(RAY_EPS)
 
 
 @triton.jit
 def _places(first, rows, length, tokens: tl.constexpr):  # -> row, whether there is one, its clip, its place in that
-    row = first + tl.arange(0, tokens)  # counted in 32 bits, which divide fast; offsets need 64
-    clip = row // length
-    return row.to(tl.int64), row < rows, clip.to(tl.int64), (row - clip * length).to(tl.int64)
+    row, clip, position = _place(first + tl.arange(0, tokens), length)
+    return row, row < rows, clip, position
 
 
 @triton.jit
@@ -210,7 +209,7 @@ class Call:
         return FEATURE_ROWS.value + self.padded
 
     def _pack(self, weights: ScopeWeights) -> tuple[Tensor, Tensor]:  # [dim, 16 + padded], [parts, 16, 16]
-        device, block = self.query.device, min(PACK_BLOCK, max(16, triton.next_power_of_2(self.dim)))
+        device, block = self.query.device, block_of(PACK_BLOCK, self.dim)
         programs = triton.cdiv(self.dim, block)
         packed = torch.empty(self.dim, self.width, dtype=self.operand, device=device)
         # A power of two, for whoever adds them up; the programs beyond the width write zeros.
@@ -223,11 +222,4 @@ class Call:
 
 def tile(settings: dict[str, int], dim: int) -> dict[str, int]:
     """The settings of a launch, with a block no wider than the model needs."""
-    return settings | {"block": min(settings["block"], max(16, triton.next_power_of_2(dim)))}
-
-
-def runs_of(rows: int, tokens: int) -> tuple[int, int]:
-    """Tokens of one run, whole tiles of them, and how many runs: each has partial sums of its own."""
-    tiles = max(1, triton.cdiv(rows, tokens))
-    run = triton.cdiv(tiles, min(RUNS, tiles)) * tokens
-    return run, triton.cdiv(rows, run)
+    return settings | {"block": block_of(settings["block"], dim)}

@@ -23,12 +23,13 @@ from sightline.kernels.qk_common_triton import (
     _row,
     _sigmoid,
     _tokens,
-    runs_of,
     tile,
 )
+from sightline.kernels.tiles_triton import runs_of
 
 COLUMNS = {"tokens": 32, "block": 64, "num_warps": 4, "num_stages": 2}  # see qk_triton.FORWARD
 TOKENS = {"tokens": 32, "num_warps": 4}
+RUNS = 32  # of tokens, in kernels that add up over them
 
 
 @triton.jit
@@ -170,7 +171,7 @@ def scope_backward(call: Call, grad_query: Tensor, grad_key: Tensor) -> list[Ten
         table, about, call.camera, call.grams, *gate, *call.alphas, *call.places, *call.camera_strides, call.floor, **tokens
     )  # fmt: skip
     columns = tile(COLUMNS, call.dim)
-    blocks, (run, runs) = triton.cdiv(call.dim, columns["block"]), runs_of(call.rows, columns["tokens"])
+    blocks, (run, runs) = triton.cdiv(call.dim, columns["block"]), runs_of(call.rows, columns["tokens"], RUNS)
     sums = room(runs, 1 + call.width, call.dim)
     of_rays, of_hidden = room(blocks, 2, call.rows), room(blocks, call.padded, call.rows)
     _along_columns[(blocks, runs)](
