@@ -30,8 +30,8 @@ from sightline.kernels import qk_backward_triton, qk_triton, scope_backward_trit
 KERNELS: dict[str, tuple[dict[str, Any], list[tuple[int, int, int, int, int | None]]]] = {
     # tokens, block, warps, stages, most registers; the first of each is used while another kernel's tiles are timed
     "forward": (qk_triton.FORWARD, [
-        (32, 128, 8, 2, 128), (32, 128, 8, 2, None), (32, 128, 8, 3, 128), (16, 128, 4, 2, 128), (16, 128, 8, 2, None),
-        (16, 128, 8, 2, 64),
+        (32, 128, 8, 1, 128), (32, 128, 8, 1, None), (32, 128, 8, 2, 128), (32, 128, 4, 1, None), (16, 128, 4, 1, 128),
+        (16, 128, 4, 1, 96), (16, 256, 8, 1, 128), (64, 128, 8, 1, None),
     ]),
     "rows": (qk_backward_triton.ROWS, [
         (32, 128, 8, 1, None), (16, 128, 8, 1, None), (16, 128, 4, 1, None),
@@ -40,8 +40,8 @@ KERNELS: dict[str, tuple[dict[str, Any], list[tuple[int, int, int, int, int | No
         (16, 128, 4, 2, None), (16, 128, 8, 2, None), (16, 128, 8, 2, 64), (32, 128, 8, 2, 128),
     ]),
     "scope's columns": (scope_backward_triton.COLUMNS, [
-        (32, 64, 4, 2, None), (32, 64, 4, 1, None), (32, 64, 4, 2, 168), (32, 64, 8, 2, None), (32, 64, 8, 2, 128),
-        (32, 128, 8, 2, None),
+        (32, 64, 4, 2, 168), (32, 64, 4, 2, None), (32, 64, 4, 1, None), (32, 64, 4, 2, 128), (32, 64, 8, 2, None),
+        (32, 64, 8, 2, 128), (32, 128, 8, 2, None),
     ]),
 }  # fmt: skip
 

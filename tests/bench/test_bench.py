@@ -37,6 +37,9 @@ def test_a_rehearsal_measures_every_row(tmp_path, capsys):
             assert row["over_floor"] == pytest.approx(row["seconds"] / rows["floor"]["seconds"])
         ratio = rows["scope fused"]["seconds"] / rows["ucpe fused"]["seconds"]
         assert found[f"scope over, {what}"]["ucpe, fused"] == pytest.approx(ratio)
+    assert found["inference"]["scope eager"]["off_stock_most"] == 0.0  # untrained: the same bits
+    assert found["inference"]["scope fused"]["off_stock_most"] < 1e-4
+    assert "off_stock" not in found["inference"]["ucpe fused"]
     models = ["--model", "5b", "14b", "--methods", "stock", "--modes", "eager", "--what", "inference", "kernels"]
     assert main([*arguments, *models]) == 0
     written = json.loads((tmp_path / "bench.json").read_text())

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
+from torch import Tensor
 
 from sightline import __version__
 from sightline.bench.clocks import Clocks
@@ -79,29 +80,37 @@ def _rows(
     if training:
         choose_trainable(base, Model(train="paper"))
     yield FLOOR, _measure(floor_step(base, setting, training, dtype), steps, device)
+    eager = None if training else _step(base, setting, False, device, dtype)()
     if training:  # float32 weights, and autocast to bf16, as the trainer has it
         base = base.float()
+
+    def measured(method: str, mode: Mode) -> dict[str, Any]:
+        model = variant(base, method, mode, setting, "aot_eager" if setting.tiny else None)
+        step = _step(model, setting, training, device, dtype)
+        row = _measure(step, steps, device)
+        if eager is not None and method in ("stock", "scope"):  # SCoPE is untrained here: the same function
+            row |= _off(step(), eager)
+        return row
+
     for method, mode in rows:
         torch._dynamo.reset()
         try:
-            model = variant(base, method, mode, setting, "aot_eager" if setting.tiny else None)
-            row = _measure(_step(model, setting, training, device, dtype), steps, device)
+            row = measured(method, mode)
         except torch.cuda.OutOfMemoryError:
             row = {"failed": "out of memory"}
-        model = None  # before the next is made
-        gc.collect()
+        gc.collect()  # before the next is made
         if device.type == "cuda":
             torch.cuda.empty_cache()
         yield f"{method} {mode}", row
 
 
-def _step(model: Any, setting: Setting, training: bool, device: torch.device, dtype: torch.dtype) -> Callable[[], None]:
+def _step(model: Any, setting: Setting, training: bool, device: torch.device, dtype: torch.dtype) -> Callable[[], Any]:
     arguments = call_arguments(model, setting, device, torch.float32 if training else dtype)
     if not training:
 
-        def infer() -> None:
+        def infer() -> Tensor:
             with torch.no_grad():
-                model(**arguments)
+                return model(**arguments)[0].float()
 
         return infer
 
@@ -118,7 +127,7 @@ def _step(model: Any, setting: Setting, training: bool, device: torch.device, dt
     return train
 
 
-def _measure(step: Callable[[], None], steps: int, device: torch.device) -> dict[str, Any]:
+def _measure(step: Callable[[], Any], steps: int, device: torch.device) -> dict[str, Any]:
     """Median seconds of a step after two that warm up (and compile), and the peak of memory."""
     cuda = device.type == "cuda"
     for _ in range(2):
@@ -137,6 +146,15 @@ def _measure(step: Callable[[], None], steps: int, device: torch.device) -> dict
     peak = torch.cuda.max_memory_allocated() / GIB if cuda else None
     found = {"seconds": statistics.median(times), "fastest": min(times), "slowest": max(times), "peak_gib": peak}
     return found | clocks.found
+
+
+def _off(output: Tensor, stock: Tensor) -> dict[str, float]:
+    """How far an output is from the eager stock model's, of its RMS: the RMS of the difference, and the largest."""
+    difference, size = output - stock, stock.square().mean().sqrt()
+    return {
+        "off_stock": (difference.square().mean().sqrt() / size).item(),
+        "off_stock_most": (difference.abs().max() / size).item(),
+    }
 
 
 def _add_ratios(table: dict[str, Any]) -> None:

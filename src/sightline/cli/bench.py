@@ -88,7 +88,7 @@ def _print(found: dict[str, Any], what: str) -> None:
         columns = [
             ("ms", "seconds", 1000.0, 2), ("peak GiB", "peak_gib", 1.0, 2), ("x floor", "over_floor", 1.0, 3),
             ("x stock compiled", "over_stock_compiled", 1.0, 3), ("x stock eager", "over_stock_eager", 1.0, 3),
-            ("MHz", "sm_mhz", 1.0, 0), ("W", "watts", 1.0, 0),
+            ("off stock", "off_stock", 1.0, 6), ("MHz", "sm_mhz", 1.0, 0), ("W", "watts", 1.0, 0),
         ]  # fmt: skip
     columns = [column for column in columns if any(column[1] in row for row in found[what].values())]
     rows = [(name, *(cell(row, *column[1:]) for column in columns)) for name, row in found[what].items()]

@@ -29,7 +29,7 @@ from sightline.kernels.qk_common_triton import (
 
 # Tokens of a tile (16 at least, for the matrix products), channels of a block, and how Triton compiles it. Where a block holds
 # whole heads, RoPE's angles are read once. benchmarks/tune_kernels.py times others.
-FORWARD = {"tokens": 32, "block": 128, "num_warps": 8, "num_stages": 2, "maxnreg": 128}
+FORWARD = {"tokens": 32, "block": 128, "num_warps": 8, "num_stages": 1, "maxnreg": 128}
 
 
 @triton.jit
@@ -66,11 +66,12 @@ def _forward(
         strength_q, strength_k = strength_q * tl.load(alpha_q), strength_k * tl.load(alpha_k)
         activated = (before * _normal_cdf(before)).to(packed.dtype.element_ty)
         feature_q, feature_k = feature_q.to(packed.dtype.element_ty), feature_k.to(packed.dtype.element_ty)
-        nothing = tl.zeros((tokens, FEATURE_ROWS), packed.dtype.element_ty)
     if same_angles:
         turn_cos, turn_sin = _angles(cos, sin, position, known, 0, head_dim, block)
 
-    for start in range(0, dim, block):
+    # Backwards: what was read last is still in the caches.
+    for back in range(0, dim, block):
+        start = (dim - 1) // block * block - back
         channel = start + tl.arange(0, block)
         here = known[:, None] if whole else known[:, None] & (channel < dim)[None, :]
         if not same_angles:
@@ -80,19 +81,20 @@ def _forward(
         if with_camera:
             last = _packed(packed, channel, FEATURE_ROWS, padded, FEATURE_ROWS + padded, dim, whole)
             both = _packed(packed, channel, 0, FEATURE_ROWS, FEATURE_ROWS + padded, dim, whole)
-            # Adding a product with zeros moves the 16-bit values to the layout of products, before they are 32 bits.
-            x_q = tl.dot(nothing, both, acc=x_q)
-            x_k = tl.dot(nothing, both, acc=x_k)
             logits = tl.dot(activated, last, input_precision="ieee") + _row(gate_out_bias, channel, dim, whole)
             gate = _sigmoid(logits, fast)
+            # What moves from the layout of products to that of loads moves in 16 bits: half the bytes through shared memory.
+            add_q = gate * strength_q[:, None] * tl.dot(feature_q, both, input_precision="ieee")
+            add_k = gate * strength_k[:, None] * tl.dot(feature_k, both, input_precision="ieee")
+            add_q, add_k = add_q.to(packed.dtype.element_ty), add_k.to(packed.dtype.element_ty)
         to = row[:, None] * dim + channel[None, :]
-        new = _turned(x_q * scale_q[:, None] * _row(norm_query, channel, dim, whole), turn_cos, turn_sin, tokens, block)
+        new = scale_q[:, None] * _turned(x_q * _row(norm_query, channel, dim, whole), turn_cos, turn_sin, tokens, block)
         if with_camera:
-            new += gate * strength_q[:, None] * tl.dot(feature_q, both, input_precision="ieee")
+            new += add_q.to(tl.float32)
         tl.store(out_query + to, new.to(out_query.dtype.element_ty), mask=here)
-        new = _turned(x_k * scale_k[:, None] * _row(norm_key, channel, dim, whole), turn_cos, turn_sin, tokens, block)
+        new = scale_k[:, None] * _turned(x_k * _row(norm_key, channel, dim, whole), turn_cos, turn_sin, tokens, block)
         if with_camera:
-            new += gate * strength_k[:, None] * tl.dot(feature_k, both, input_precision="ieee")
+            new += add_k.to(tl.float32)
         tl.store(out_key + to, new.to(out_key.dtype.element_ty), mask=here)
 
 

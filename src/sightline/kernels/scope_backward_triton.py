@@ -27,7 +27,7 @@ from sightline.kernels.qk_common_triton import (
 )
 from sightline.kernels.tiles_triton import runs_of
 
-COLUMNS = {"tokens": 32, "block": 64, "num_warps": 4, "num_stages": 2}  # see qk_triton.FORWARD
+COLUMNS = {"tokens": 32, "block": 64, "num_warps": 4, "num_stages": 2, "maxnreg": 168}  # see qk_triton.FORWARD
 TOKENS = {"tokens": 32, "num_warps": 4}
 RUNS = 32  # of tokens, in kernels that add up over them
 
