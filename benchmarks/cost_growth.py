@@ -65,9 +65,10 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
         above.loglog(tokens, times, "o:" if name == "floor" else "o-", color=colour, label=name, markersize=4)
     for one in found:
         last = 1000 * one["inference"]["stock compiled"]["seconds"] / one["layers"]
-        above.annotate(one["size"], (one["tokens"], last), (0, 8), textcoords="offset points", ha="center", fontsize=7)
+        above.annotate(one["size"], (one["tokens"], last), (-6, 3), textcoords="offset points", ha="right", fontsize=7)
     above.set_ylabel("ms a layer")
-    above.legend(frameon=False)
+    above.margins(x=0.2)
+    above.legend(frameon=False, loc="lower right")
     below.semilogx(
         tokens,
         [one["inference"]["scope fused compiled"]["over_stock_compiled"] for one in found],

@@ -48,8 +48,11 @@ class Setting:
     @property
     def grid(self) -> tuple[int, int, int]:
         """Latent frames, token rows, token columns."""
-        pixels = _TOKEN_PIXELS[self.model]
-        return (self.frames - 1) // 4 + 1, self.height // pixels, self.width // pixels
+        return (self.frames - 1) // 4 + 1, self.height // self.token_pixels, self.width // self.token_pixels
+
+    @property
+    def token_pixels(self) -> int:
+        return _TOKEN_PIXELS[self.model]
 
     @property
     def tokens(self) -> int:
@@ -59,13 +62,12 @@ class Setting:
 
 def encoding(method: str, setting: Setting) -> Encoding | None:
     """The method's settings as the paper compares them; None for the stock model."""
-    pixels = _TOKEN_PIXELS[setting.model]
     known: dict[str, Any] = {
         "scope": Scope,
         "ucpe": Ucpe,
         "prope": Prope,
         "recammaster": ReCamMaster,
-        "cameractrl": lambda: CameraCtrl(pixels=pixels),
+        "cameractrl": lambda: CameraCtrl(pixels=setting.token_pixels),
     }
     return None if method == "stock" else known[method]()
 

@@ -7,6 +7,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,6 +49,9 @@ def bench(
     """Everything that was measured on one model, as json takes it. save: called with what there is after every row."""
     if not torch.cuda.is_available() and not setting.tiny:
         raise SightlineError("bench needs a CUDA GPU and there is none: expected one, or --tiny to rehearse on a CPU.")
+    if not setting.tokens:
+        found_size = f"{setting.width}x{setting.height}"
+        raise SightlineError(f"size is {found_size}: expected at least one token, {setting.token_pixels} pixels a side.")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     found: dict[str, Any] = {
         "model": setting.model, "layers": setting.config["num_layers"], "tiny": setting.tiny, "tokens": setting.tokens,
@@ -79,32 +83,42 @@ def _rows(
     base = random_base(setting, device, dtype)
     if training:
         choose_trainable(base, Model(train="paper"))
-    yield FLOOR, _measure(floor_step(base, setting, training, dtype), steps, device)
-    eager = None if training else _step(base, setting, False, device, dtype)()
-    if training:  # float32 weights, and autocast to bf16, as the trainer has it
-        base = base.float()
+
+    def floor() -> dict[str, Any]:
+        return measure(floor_step(base, setting, training, dtype), steps, device)
 
     def measured(method: str, mode: Mode) -> dict[str, Any]:
         model = variant(base, method, mode, setting, "aot_eager" if setting.tiny else None)
-        step = _step(model, setting, training, device, dtype)
-        row = _measure(step, steps, device)
+        step = make_step(model, setting, training, device, dtype)
+        row = measure(step, steps, device)
         if eager is not None and method in ("stock", "scope"):  # SCoPE is untrained here: the same function
             row |= _off(step(), eager)
         return row
 
+    yield FLOOR, _unless_full(floor)
+    eager = None if training else make_step(base, setting, False, device, dtype)()
+    if training:  # float32 weights, and autocast to bf16, as the trainer has it
+        base = base.float()
     for method, mode in rows:
         torch._dynamo.reset()
-        try:
-            row = measured(method, mode)
-        except torch.cuda.OutOfMemoryError:
-            row = {"failed": "out of memory"}
-        gc.collect()  # before the next is made
-        if device.type == "cuda":
+        yield f"{method} {mode}", _unless_full(partial(measured, method, mode))
+
+
+def _unless_full(row: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """The row, or that it does not fit into memory; what it held is let go before the next."""
+    try:
+        return row()
+    except torch.cuda.OutOfMemoryError:
+        return {"failed": "out of memory"}
+    finally:
+        gc.collect()
+        if torch.cuda.is_available():
             torch.cuda.empty_cache()
-        yield f"{method} {mode}", row
 
 
-def _step(model: Any, setting: Setting, training: bool, device: torch.device, dtype: torch.dtype) -> Callable[[], Any]:
+def make_step(
+    model: Any, setting: Setting, training: bool, device: torch.device, dtype: torch.dtype
+) -> Callable[[], Any]:
     arguments = call_arguments(model, setting, device, torch.float32 if training else dtype)
     if not training:
 
@@ -127,7 +141,7 @@ def _step(model: Any, setting: Setting, training: bool, device: torch.device, dt
     return train
 
 
-def _measure(step: Callable[[], Any], steps: int, device: torch.device) -> dict[str, Any]:
+def measure(step: Callable[[], Any], steps: int, device: torch.device) -> dict[str, Any]:
     """Median seconds of a step after two that warm up (and compile), and the peak of memory."""
     cuda = device.type == "cuda"
     for _ in range(2):

@@ -39,9 +39,10 @@ class Bench:
     """Fewer layers than the model has, to save time and memory."""
     steps: int = 10
     """Timed steps of each row, after two to warm up; the median counts."""
-    frames: int = 81
-    size: str = "832x480"
-    """WIDTHxHEIGHT of the film."""
+    frames: int | None = None
+    """Of the film: 81, or 9 with --tiny."""
+    size: str | None = None
+    """WIDTHxHEIGHT of the film: 832x480, or 64x64 with --tiny."""
     tiny: bool = False
     """Rehearse everything at a tiny width, on a CPU if need be. The numbers mean nothing."""
     output: Annotated[Path, arg(aliases=["-o"])] = Path("outputs/bench")
@@ -53,12 +54,16 @@ class Bench:
         from sightline.bench.run import all_rows, bench, write
         from sightline.checks import parsed_size, whole_number
         from sightline.cli._console import print_line
+        from sightline.errors import SightlineError
 
-        steps, frames = whole_number("steps", self.steps), whole_number("frames", self.frames)
+        for name in ("model", "what", "methods"):
+            if not getattr(self, name):
+                raise SightlineError(f"--{name} is empty: expected at least one; leave it away for the default.")
+        default_frames, default_size = (9, "64x64") if self.tiny else (81, "832x480")
+        frames = default_frames if self.frames is None else whole_number("frames", self.frames)
+        width, height = parsed_size(default_size if self.size is None else self.size)
+        steps = whole_number("steps", self.steps)
         layers = None if self.layers is None else whole_number("layers", self.layers)
-        width, height = parsed_size(self.size)
-        if self.tiny:
-            frames, width, height = 9, 64, 64
         rows = all_rows(self.methods, self.modes, self.rival_modes)
         found: list[dict[str, Any]] = []
         for model in self.model:

@@ -1,0 +1,87 @@
+"""Where a step's time goes, kernel by kernel, and how long the processor takes to launch them.
+
+python benchmarks/profile_step.py --model 14b --layers 4
+python benchmarks/profile_step.py --layers 10 --size 416x256      a film so small that launching is what takes time
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import Any, Literal
+
+import torch
+import tyro
+from torch.profiler import ProfilerActivity, profile
+
+from sightline.bench.floor import floor_step
+from sightline.bench.models import METHODS, MODES, Setting, random_base, variant
+from sightline.bench.run import FLOOR, make_step, measure
+from sightline.checks import parsed_size, whole_number
+from sightline.cli._console import print_line, print_table
+from sightline.errors import SightlineError
+
+
+def main(
+    model: Literal["5b", "14b"] = "5b",
+    layers: int | None = None,
+    rows: tuple[str, ...] = (FLOOR, "stock compiled", "scope fused compiled"),
+    size: str = "832x480",
+    frames: int = 81,
+    steps: int = 6,
+    most: int = 20,
+    tiny: bool = False,
+) -> None:
+    """rows: the floor, or a method and a mode as `sightline bench` names them. most: kernels to show. tiny: rehearse on a CPU."""
+    if not torch.cuda.is_available() and not tiny:
+        raise SightlineError("profile_step needs a CUDA GPU and there is none: expected one, or --tiny.")
+    device, dtype = torch.device("cpu" if tiny else "cuda"), torch.float32 if tiny else torch.bfloat16
+    width, height = parsed_size(size)
+    setting = Setting(model, layers, whole_number("frames", frames), width, height, tiny)
+    base = random_base(setting, device, dtype)
+    for row in rows:
+        method, _, mode = row.partition(" ")
+        if row != FLOOR and (method not in METHODS or mode not in MODES):
+            raise SightlineError(f"rows has '{row}': expected '{FLOOR}', or one of {METHODS} and one of {MODES}.")
+        torch._dynamo.reset()
+        step = (
+            floor_step(base, setting, False, dtype)
+            if row == FLOOR
+            else make_step(variant(base, method, mode, setting, None), setting, False, device, dtype)  # type: ignore[arg-type]
+        )
+        found = measure(step, steps, device)
+        print_line(f"{row}: {1000 * found['seconds']:.2f} ms; {launching(step, device)}")
+        show(step, device, most)
+        del step
+        gc.collect()
+
+
+def launching(step: Any, device: torch.device) -> str:
+    started = time.perf_counter()
+    step()
+    launched = time.perf_counter() - started
+    if device.type == "cuda":
+        torch.cuda.synchronize()
+    return f"launched after {1000 * launched:.2f} ms, done after {1000 * (time.perf_counter() - started):.2f}"
+
+
+def show(step: Any, device: torch.device, most: int) -> None:
+    cuda = device.type == "cuda"
+    with profile(activities=[ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU]) as profiled:
+        step()
+        if cuda:
+            torch.cuda.synchronize()
+    kernels = [
+        (one.self_device_time_total if cuda else one.self_cpu_time_total, one.count, one.key)
+        for one in profiled.key_averages()
+    ]
+    kernels.sort(reverse=True)
+    total = sum(time for time, _, _ in kernels)
+    lines = [
+        (f"{time / 1000:.2f}", str(count), f"{time / count:.1f}", name[:70]) for time, count, name in kernels[:most]
+    ]
+    print_table(f"{total / 1000:.2f} ms in all kernels", ("ms", "times", "us each", "kernel"), lines)
+
+
+if __name__ == "__main__":
+    tyro.cli(main)
