@@ -51,7 +51,9 @@ def bench(
         raise SightlineError("bench needs a CUDA GPU and there is none: expected one, or --tiny to rehearse on a CPU.")
     if not setting.tokens:
         found_size = f"{setting.width}x{setting.height}"
-        raise SightlineError(f"size is {found_size}: expected at least one token, {setting.token_pixels} pixels a side.")
+        raise SightlineError(
+            f"size is {found_size}: expected at least one token, {setting.token_pixels} pixels a side."
+        )
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     found: dict[str, Any] = {
         "model": setting.model, "layers": setting.config["num_layers"], "tiny": setting.tiny, "tokens": setting.tokens,
