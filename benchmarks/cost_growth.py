@@ -19,7 +19,8 @@ from sightline.bench.drawing import COLOURS
 from sightline.bench.models import Setting
 from sightline.bench.run import bench
 from sightline.checks import whole_number
-from sightline.files import write_whole, written_whole
+from sightline.figures import save_figure
+from sightline.files import write_whole
 
 FILMS = ((41, 832, 480), (81, 416, 256), (81, 832, 480), (81, 1280, 704), (121, 832, 480), (161, 832, 480))
 ROWS = (("stock", "compiled"), ("scope", "fused compiled"))
@@ -79,8 +80,7 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
     below.set(xlabel="tokens", ylabel="over stock")
     for axis in (above, below):
         axis.spines[["top", "right"]].set_visible(False)
-    with written_whole(path) as temporary:
-        figure.savefig(temporary, dpi=120)
+    save_figure(figure, path, dpi=120)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,6 @@ _GAP, _TEXT, _FONT = 4, 18, 11
 _PAPER, _INK = (250, 249, 246), (34, 38, 43)
 _MOST_DECIBELS = 100.0  # of equal frames, whose true figure json cannot write
 
-# Of paths, styles and runs, one after the other.
-COLOURS = ("#2f5d8c", "#d1603d", "#3f8f6b", "#8a5a9e", "#b8902f", "#4a9bb0")
-
 
 def contact_sheet(videos: Sequence[Any], captions: Sequence[str], columns: int = COLUMNS) -> Image.Image:
     """A row for each film, its frames from first to last, and its caption under them. videos: each [T, H, W, 3]."""

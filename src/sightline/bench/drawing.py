@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sightline.files import written_whole
+from sightline.figures import save_figure
 
 COLOURS = {"stock": "#8a8f98", "scope": "#c8553d"}
 _RIVAL = "#5b7c99"
@@ -37,8 +37,7 @@ def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
         if "floor" in names:
             axis.axvline(values[names.index("floor")], color="black", linewidth=0.8, linestyle=":")
-    with written_whole(path) as temporary:
-        figure.savefig(temporary, dpi=120)
+    save_figure(figure, path, dpi=120)
 
 
 def _bars(table: dict[str, Any]) -> list[tuple[str, float]]:

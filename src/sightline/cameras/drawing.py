@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +10,20 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection, PolyCollection
-from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from sightline.cameras import lens, se3
+from sightline.cameras.path_views import PathView, path_views
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
-from sightline.files import write_whole
-from sightline.pictures import COLOURS
+from sightline.figures import FAINT, INK, LINE, QUIET, picture_path, save_figure
 
-PICTURE_SUFFIXES = (".png", ".svg", ".pdf")
 _INCHES = (12.0, 6.75)
 _ABOVE = (0.64, 0.50, 0.335, 0.375)  # left, bottom, width and height of the view from above, as shares of the figure
-_FRUSTUM_SHARE = 0.1  # depth of a frustum over the spread of the paths
-_FEWEST_FRUSTA, _MOST_FRUSTA = 7, 17  # along one path: as many as its length has room for, side by side
-_INK, _QUIET, _LINE, _FAINT = "#22262b", "#7b828c", "#c3c8cf", "#e6e8ec"
 _NUMBER = FuncFormatter(lambda value, _: f"{value:.4g}")
-_FIRST_TO_LAST = LinearSegmentedColormap.from_list("first to last", ["#20456f", "#3b8ea5", "#e9a23b", "#c8452c"])
 
 
 def draw_trajectories(
@@ -51,7 +42,7 @@ def draw_trajectories(
     if labels is not None and len(labels) != len(trajectories):
         raise SightlineError(f"labels has {len(labels)} names: expected {len(trajectories)}, one per trajectory.")
     target = None if path is None else picture_path(path)
-    views = _views(trajectories)
+    views = path_views(trajectories)
 
     figure = Figure(figsize=_INCHES, facecolor="white")
     FigureCanvasAgg(figure)
@@ -61,74 +52,14 @@ def draw_trajectories(
     _draw_over_time([figure.add_axes((0.64, bottom, 0.335, 0.085)) for bottom in (0.33, 0.20, 0.07)], views)
     _draw_heading(figure, trajectories, views, title, labels)
     if target is not None:
-        _write(figure, target)
+        save_figure(figure, target)
     return figure
-
-
-@dataclass(frozen=True)
-class _View:
-    """One anchored path as numpy arrays, in the axes of the picture: right, forward, up."""
-
-    trajectory: Trajectory
-    colours: np.ndarray  # [T, 3]
-    frustum_depth: float
-
-    @cached_property
-    def centres(self) -> np.ndarray:  # [T, 3]
-        return _right_forward_up(self.trajectory.positions.numpy())
-
-    @cached_property
-    def corners(self) -> np.ndarray:  # [T, 4, 3], clockwise from the top left
-        """Corners of the picture, `frustum_depth` in front of each camera; a lens with xi is drawn as a pinhole."""
-        width, height, intrinsics = self.trajectory.width, self.trajectory.height, self.trajectory.intrinsics.numpy()
-        pixels = np.array([(0, 0), (width, 0), (width, height), (0, height)], dtype=float)
-        focal, centre = intrinsics[:, None, (0, 1), (0, 1)], intrinsics[:, None, :2, 2]
-        in_plane = (pixels - centre) / focal
-        rays = np.concatenate([in_plane, np.ones_like(in_plane[..., :1])], axis=-1) * self.frustum_depth
-        rotations = self.trajectory.rotations.numpy()
-        return _right_forward_up(rays @ rotations.transpose(0, 2, 1) + self.trajectory.positions.numpy()[:, None])
-
-    @cached_property
-    def points(self) -> np.ndarray:  # [5 T, 3]
-        """Everything that has to fit into a panel."""
-        return np.concatenate([self.centres, self.corners.reshape(-1, 3)])
-
-    @cached_property
-    def shown(self) -> list[int]:
-        """Frames whose frustum is drawn: evenly spaced in time, always the first and the last, no view twice in a row."""
-        length = np.linalg.norm(np.diff(self.centres, axis=0), axis=-1).sum()
-        room = round(_FRUSTUM_SHARE * length / self.frustum_depth * _FEWEST_FRUSTA)
-        count = min(max(room, _FEWEST_FRUSTA), _MOST_FRUSTA)
-        shown: list[int] = []
-        for frame in np.linspace(0, len(self.centres) - 1, count).round().astype(int).tolist():
-            if not shown or np.abs(self.corners[frame] - self.corners[shown[-1]]).max() > 1e-6 * self.frustum_depth:
-                shown.append(frame)
-        return shown
-
-    @property
-    def ends(self) -> list[int]:
-        return sorted({self.shown[0], self.shown[-1]})
-
-
-def _views(trajectories: Sequence[Trajectory]) -> list[_View]:
-    anchored = [one.anchored() for one in trajectories]
-    spread = max(float(np.ptp(one.positions.numpy(), axis=0).max()) for one in anchored)
-    rounding = 1e-12 * max(float(one.positions.abs().max()) for one in trajectories)
-    depth = _FRUSTUM_SHARE * spread if spread > rounding else 1.0
-    views = []
-    for index, one in enumerate(anchored):
-        if len(anchored) == 1:
-            colours = _FIRST_TO_LAST(np.linspace(0, 1, len(one)))[:, :3]
-        else:
-            colours = np.tile(to_rgb(COLOURS[index % len(COLOURS)]), (len(one), 1))
-        views.append(_View(one, colours, depth))
-    return views
 
 
 # -- the panels -----------------------------------------------------------------------------------------------------
 
 
-def _draw_space(axes: Axes3D, views: list[_View]) -> None:
+def _draw_space(axes: Axes3D, views: list[PathView]) -> None:
     low, high = _box(np.concatenate([view.points for view in views]), margin=1.1)
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
     axes.set_box_aspect(high - low, zoom=1.0)
@@ -137,7 +68,7 @@ def _draw_space(axes: Axes3D, views: list[_View]) -> None:
     for view in views:
         floor = view.centres.copy()
         floor[:, 2] = low[2]
-        axes.plot(*floor.T, color=_LINE, linewidth=1.2, zorder=0)
+        axes.plot(*floor.T, color=LINE, linewidth=1.2, zorder=0)
         if len(view.centres) > 1:  # 3D axes refuse an empty collection
             axes.add_collection3d(Line3DCollection(_segments(view.centres), colors=view.colours[:-1], linewidths=2.2))
         for frame in view.shown:
@@ -152,7 +83,7 @@ def _draw_space(axes: Axes3D, views: list[_View]) -> None:
     _style_space(axes, views[0].trajectory.unit)
 
 
-def _draw_from_above(axes: Axes, views: list[_View]) -> None:
+def _draw_from_above(axes: Axes, views: list[PathView]) -> None:
     low, high = _box(np.concatenate([view.points[:, :2] for view in views]), margin=1.25)
     low, high = _widened(low, high, ratio=_ABOVE[2] * _INCHES[0] / (_ABOVE[3] * _INCHES[1]))
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
@@ -180,7 +111,7 @@ def _draw_from_above(axes: Axes, views: list[_View]) -> None:
     _style_flat(axes, "from above", ticks=5)
 
 
-def _draw_over_time(panels: list[Axes], views: list[_View]) -> None:
+def _draw_over_time(panels: list[Axes], views: list[PathView]) -> None:
     unit = views[0].trajectory.unit
     names = (f"distance from the first frame ({unit})", "turn from the first frame (degrees)", "focal length (mm)")
     last = max(max(len(view.centres) for view in views) - 1, 1)
@@ -207,7 +138,7 @@ def _draw_over_time(panels: list[Axes], views: list[_View]) -> None:
 def _draw_heading(
     figure: Figure,
     trajectories: Sequence[Trajectory],
-    views: list[_View],
+    views: list[PathView],
     title: str | None,
     labels: Sequence[str] | None,
 ) -> None:
@@ -216,8 +147,8 @@ def _draw_heading(
     sizes = {f"{one.width}x{one.height}" for one in trajectories}
     frames, fps = (f"{found[0]:g}" if len(found) == 1 else f"{found[0]:g}-{found[-1]:g}" for found in (lengths, rates))
     facts = f"{frames} frames    {sizes.pop() if len(sizes) == 1 else 'several sizes'}    {fps} fps"
-    figure.text(0.03, 0.945, title or "camera path", fontsize=15, color=_INK, weight="bold", va="center")
-    figure.text(0.975, 0.945, facts, fontsize=9, color=_QUIET, ha="right", va="center")
+    figure.text(0.03, 0.945, title or "camera path", fontsize=15, color=INK, weight="bold", va="center")
+    figure.text(0.975, 0.945, facts, fontsize=9, color=QUIET, ha="right", va="center")
     if labels is not None:
         for row, (label, view) in enumerate(zip(labels, views, strict=True)):
             place = (0.03, 0.90 - 0.032 * row)
@@ -225,10 +156,6 @@ def _draw_heading(
 
 
 # -- small things ---------------------------------------------------------------------------------------------------
-
-
-def _right_forward_up(points: np.ndarray) -> np.ndarray:  # [..., 3] x right, y down, z forward -> [..., 3]
-    return np.stack([points[..., 0], points[..., 2], -points[..., 1]], axis=-1)
 
 
 def _segments(points: np.ndarray) -> np.ndarray:  # [T, D] -> [T - 1, 2, D]
@@ -266,12 +193,12 @@ def _heights(panel: Axes) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _draw_curve(axes: Axes, points: np.ndarray, view: _View, width: float) -> None:  # [T, 2]
+def _draw_curve(axes: Axes, points: np.ndarray, view: PathView, width: float) -> None:  # [T, 2]
     lines = LineCollection(list(_segments(points)), colors=view.colours[:-1], linewidths=width, capstyle="round")
     axes.add_collection(lines)
 
 
-def _name_ends(axes: Axes, view: _View) -> None:
+def _name_ends(axes: Axes, view: PathView) -> None:
     """Frame numbers beside the first and the last camera, on one label where they stand on the same spot."""
     last = len(view.centres) - 1
     names = {0: "0", last: str(last)}
@@ -287,16 +214,16 @@ def _name_ends(axes: Axes, view: _View) -> None:
 
 
 def _style_flat(axes: Axes, title: str, ticks: int) -> None:
-    axes.set_title(title, loc="left", fontsize=8.5, color=_QUIET, pad=4)
+    axes.set_title(title, loc="left", fontsize=8.5, color=QUIET, pad=4)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):
-        axes.spines[side].set_color(_LINE)
-    axes.grid(color=_FAINT, linewidth=0.8)
+        axes.spines[side].set_color(LINE)
+    axes.grid(color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(colors=_QUIET, labelsize=7.5, length=0)
+    axes.tick_params(colors=QUIET, labelsize=7.5, length=0)
     for axis in (axes.xaxis, axes.yaxis):
-        axis.label.set(color=_QUIET, fontsize=8.5)
+        axis.label.set(color=QUIET, fontsize=8.5)
         axis.set_major_formatter(_NUMBER)
     axes.yaxis.set_major_locator(MaxNLocator(ticks))
 
@@ -304,28 +231,12 @@ def _style_flat(axes: Axes, title: str, ticks: int) -> None:
 def _style_space(axes: Axes3D, unit: str) -> None:
     for axis, name in ((axes.xaxis, "right"), (axes.yaxis, "forward"), (axes.zaxis, "up")):
         axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
-        axis.line.set_color(_LINE)
+        axis.line.set_color(LINE)
         # The public setters do not reach the grid and the ticks of 3D axes.
-        axis._axinfo["grid"].update(color=_FAINT, linewidth=0.8)
+        axis._axinfo["grid"].update(color=FAINT, linewidth=0.8)
         axis._axinfo["tick"].update(inward_factor=0.0, outward_factor=0.0)
         axis.set_major_locator(MaxNLocator(4))
         axis.set_major_formatter(_NUMBER)
-        axis.set_tick_params(colors=_QUIET, labelsize=7.5, pad=-1)
-        axis.set_label_text(f"{name} ({unit})", fontsize=8.5, color=_QUIET)
+        axis.set_tick_params(colors=QUIET, labelsize=7.5, pad=-1)
+        axis.set_label_text(f"{name} ({unit})", fontsize=8.5, color=QUIET)
     axes.zaxis.labelpad = -4
-
-
-def picture_path(path: str | Path) -> Path:
-    """The path, refused unless its ending names a picture; asked before any work is done."""
-    target = Path(path)
-    if target.suffix.lower() not in PICTURE_SUFFIXES:
-        raise SightlineError(
-            f"{target} has the suffix {target.suffix!r}: expected one of {', '.join(PICTURE_SUFFIXES)}."
-        )
-    return target
-
-
-def _write(figure: Figure, target: Path) -> None:
-    picture = io.BytesIO()
-    figure.savefig(picture, format=target.suffix[1:].lower(), dpi=150)
-    write_whole(target, picture.getvalue())

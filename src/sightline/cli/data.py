@@ -112,9 +112,9 @@ class Stats(_Cutting):
     """Picture to draw: .png, .svg or .pdf."""
 
     def run(self) -> None:
-        from sightline.cameras.drawing import picture_path
         from sightline.data.stats import source_statistics, suggested_etas
         from sightline.data.stats_drawing import draw_moments
+        from sightline.figures import picture_path
 
         picture_path(self.plot)  # refused before anything is measured
         cut = self.cut()

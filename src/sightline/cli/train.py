@@ -107,13 +107,11 @@ class Plot:
     """Steps over which the training loss is averaged."""
 
     def run(self) -> None:
-        from sightline.cameras.drawing import PICTURE_SUFFIXES
         from sightline.checks import whole_number
+        from sightline.figures import picture_path
         from sightline.training.curves import draw_curves
 
         if not self.runs:
             raise SightlineError("no RUN is given: expected the folder of a run, or several.")
-        if self.output.suffix not in PICTURE_SUFFIXES:
-            raise SightlineError(f"output is {self.output}: expected a name ending in {', '.join(PICTURE_SUFFIXES)}.")
-        draw_curves(self.runs, self.output, whole_number("window", self.window))
+        draw_curves(self.runs, picture_path(self.output), whole_number("window", self.window))
         print(f"wrote {self.output}")

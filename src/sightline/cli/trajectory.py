@@ -63,7 +63,7 @@ class Make:
 
     def run(self) -> None:
         from sightline.cameras import moves
-        from sightline.cameras.drawing import picture_path
+        from sightline.figures import picture_path
 
         if self.plot is not None:
             picture_path(self.plot)  # refused before anything is written
@@ -121,7 +121,8 @@ class Show(_Reading):
     """Show the poses that latent frames take: every fourth, of 4 k + 1 frames."""
 
     def run(self) -> None:
-        from sightline.cameras.drawing import draw_trajectories, picture_path
+        from sightline.cameras.drawing import draw_trajectories
+        from sightline.figures import picture_path
 
         if self.plot is not None:
             picture_path(self.plot)

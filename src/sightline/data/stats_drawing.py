@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,14 +11,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from sightline.cameras.drawing import PICTURE_SUFFIXES
 from sightline.cameras.plucker import MOMENT_FLOOR
 from sightline.data.stats import SourceStatistics
-from sightline.errors import SightlineError
-from sightline.files import write_whole
-from sightline.pictures import COLOURS
+from sightline.figures import COLOURS, FAINT, INK, LINE, QUIET, picture_path, save_figure
 
-_INK, _QUIET, _LINE, _FAINT = "#22262b", "#7b828c", "#c3c8cf", "#e6e8ec"
 _BINS = 160
 _WIDTH, _ROW, _MARGIN = 12.0, 0.62, 1.2  # inches: of the figure, of one source, above and below all of them
 _RIDGE = 0.74  # height of the fullest bin, as a share of a row; the median's number stands above it
@@ -27,11 +22,7 @@ _RIDGE = 0.74  # height of the fullest bin, as a share of a row; the median's nu
 
 def draw_moments(sources: Sequence[SourceStatistics], path: str | Path | None = None) -> Figure:
     """One row per source, one panel per stage, on a logarithmic axis; the mark is the median. `path`: .png, .svg, .pdf."""
-    target = None if path is None else Path(path)
-    if target is not None and target.suffix.lower() not in PICTURE_SUFFIXES:
-        raise SightlineError(
-            f"{target} has the suffix {target.suffix!r}: expected one of {', '.join(PICTURE_SUFFIXES)}."
-        )
+    target = None if path is None else picture_path(path)
     stages = [("as the source has it", [one.moments for one in sources])]
     stages.append(("times eta", [one.eta * one.moments for one in sources]))
     if any(one.with_near_depth for one in sources):
@@ -47,12 +38,10 @@ def draw_moments(sources: Sequence[SourceStatistics], path: str | Path | None = 
         place = (left + index * (width + gap), 0.35 / height, width, _ROW * len(sources) / height)
         _draw_stage(figure.add_axes(place), title, values, edges, [one.name for one in sources] if index == 0 else [])
     figure.text(
-        0.025, 1 - 0.32 / height, "how far rays pass from the first camera, |m|", fontsize=14, color=_INK, weight="bold"
+        0.025, 1 - 0.32 / height, "how far rays pass from the first camera, |m|", fontsize=14, color=INK, weight="bold"
     )
     if target is not None:
-        picture = io.BytesIO()
-        figure.savefig(picture, format=target.suffix[1:].lower(), dpi=150)
-        write_whole(target, picture.getvalue())
+        save_figure(figure, target)
     return figure
 
 
@@ -85,11 +74,11 @@ def _draw_stage(axes: Axes, title: str, values: list[Tensor], edges: np.ndarray,
             )  # fmt: skip
     axes.set_xscale("log")
     axes.set(xlim=(edges[0], edges[-1]), ylim=(-0.08, len(values)))
-    axes.set_title(title, loc="left", fontsize=9, color=_QUIET, pad=5)
-    axes.set_yticks([len(values) - 1 - row + 0.3 for row in range(len(names))], names, fontsize=9, color=_INK)
-    axes.grid(axis="x", color=_FAINT, linewidth=0.8)
+    axes.set_title(title, loc="left", fontsize=9, color=QUIET, pad=5)
+    axes.set_yticks([len(values) - 1 - row + 0.3 for row in range(len(names))], names, fontsize=9, color=INK)
+    axes.grid(axis="x", color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.tick_params(colors=_QUIET, labelsize=8, length=0, which="both")
+    axes.tick_params(colors=QUIET, labelsize=8, length=0, which="both")
     for side in ("top", "right", "left"):
         axes.spines[side].set_visible(False)
-    axes.spines["bottom"].set_color(_LINE)
+    axes.spines["bottom"].set_color(LINE)

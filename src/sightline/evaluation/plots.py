@@ -13,10 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from sightline.evaluation.results import TITLES
-from sightline.files import written_whole
-from sightline.pictures import COLOURS
+from sightline.figures import COLOURS, FAINT, INK, QUIET, save_figure
 
-_INK, _QUIET, _FAINT = "#22262b", "#7b828c", "#e6e8ec"
 _OVER_FRAMES = {"rot_err": "rotation error (rad)", "trans_err": "translation error", "psnr": "PSNR (dB)"}
 _BOXES = {
     "standard": ("rot_err raw", "trans_err raw", "trans_err rescaled", "cam_mc raw", "ate raw", "psnr", "ssim", "lpips"),
@@ -38,11 +36,11 @@ def draw_errors(results: Sequence[dict[str, Any]], path: Path) -> bool:
             _band(axes, _curves(one, key), COLOURS[number % len(COLOURS)], one["label"])
         floor = _curves(results[0], f"floor {key}")
         if len(floor):
-            axes.plot(np.median(floor, axis=0), "--", color=_QUIET, lw=1.2, label="floor: the true videos")
+            axes.plot(np.median(floor, axis=0), "--", color=QUIET, lw=1.2, label="floor: the true videos")
         _style(axes, _OVER_FRAMES[key], "frame")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.legend(frameon=False, fontsize=7)
-    _save(figure, path)
+    save_figure(figure, path, dpi=130)
     return True
 
 
@@ -66,7 +64,7 @@ def draw_boxes(results: Sequence[dict[str, Any]], path: Path) -> bool:
         _style(axes, TITLES[key][0], "")
     for axes in panels[len(shown) :]:
         axes.remove()
-    _save(figure, path)
+    save_figure(figure, path, dpi=130)
     return True
 
 
@@ -89,22 +87,22 @@ def _boxes(axes: Axes, values: Sequence[Sequence[float]], labels: Sequence[str])
     places = np.arange(len(values))
     drawn = axes.boxplot(values, positions=places, widths=0.5, showfliers=False, patch_artist=True)
     for number, box in enumerate(drawn["boxes"]):
-        colour = _QUIET if labels[number] == "floor" else COLOURS[number % len(COLOURS)]
+        colour = QUIET if labels[number] == "floor" else COLOURS[number % len(COLOURS)]
         box.set(facecolor=colour, alpha=0.25, edgecolor=colour)
         spread = np.random.default_rng(0).uniform(-0.12, 0.12, len(values[number]))
         axes.scatter(number + spread, values[number], s=8, color=colour, alpha=0.8, lw=0, zorder=3)
     for line in drawn["medians"]:
-        line.set(color=_INK, lw=1.2)
+        line.set(color=INK, lw=1.2)
     axes.set_xticks(
         places, [label if len(label) < 24 else f"{label[:22]}..." for label in labels], rotation=15, ha="right"
     )
 
 
 def _style(axes: Axes, title: str, along: str) -> None:
-    axes.set_title(title, fontsize=9, color=_INK, loc="left")
-    axes.set_xlabel(along, fontsize=8, color=_QUIET)
-    axes.tick_params(labelsize=7, colors=_QUIET, length=0)
-    axes.grid(axis="y", color=_FAINT, lw=0.8)
+    axes.set_title(title, fontsize=9, color=INK, loc="left")
+    axes.set_xlabel(along, fontsize=8, color=QUIET)
+    axes.tick_params(labelsize=7, colors=QUIET, length=0)
+    axes.grid(axis="y", color=FAINT, lw=0.8)
     axes.set_axisbelow(True)
     for spine in axes.spines.values():
         spine.set_visible(False)
@@ -114,8 +112,3 @@ def _figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), facecolor="white", layout="constrained")
     FigureCanvasAgg(figure)
     return figure
-
-
-def _save(figure: Figure, path: Path) -> None:
-    with written_whole(path) as temporary:
-        figure.savefig(temporary, dpi=130)

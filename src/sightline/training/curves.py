@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import SightlineError
-from sightline.files import written_whole
-from sightline.pictures import COLOURS
+from sightline.figures import COLOURS, save_figure
 
 _HELD_OUT = {  # what validation writes: name in the log, marker, words
     "loss": ("o", "held out"),
@@ -59,7 +58,7 @@ def draw_curves(runs: Sequence[Path], output: Path, window: int = 100) -> None:
     from matplotlib.figure import Figure
 
     labelled: set[str] = set()  # the markers mean the same for all runs
-    figure = Figure(figsize=(8.0, 4.5), dpi=120, layout="constrained")
+    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
     axes = figure.subplots()
     for number, run in enumerate(runs):
         colour, lines = COLOURS[number % len(COLOURS)], read_log(run)
@@ -81,5 +80,4 @@ def draw_curves(runs: Sequence[Path], output: Path, window: int = 100) -> None:
     axes.grid(alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=8)
-    with written_whole(output) as temporary:
-        figure.savefig(temporary)
+    save_figure(figure, output, dpi=120)

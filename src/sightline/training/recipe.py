@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import types
-import typing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -15,6 +13,7 @@ import yaml
 
 from sightline.checks import number, whole_number
 from sightline.errors import SightlineError
+from sightline.training.settings import filled, flat, plain
 
 TrainableSet = Literal["paper", "encoding", "self_attention", "all", "lora"]
 Timesteps = Literal["shifted_uniform", "uniform", "logit_normal"]
@@ -212,15 +211,15 @@ class Recipe:
             raise SightlineError(
                 f"{file}{line} is not YAML ({getattr(error, 'problem', error)}): expected a recipe."
             ) from None
-        return _filled(cls, content or {}, f"{file}: ")
+        return filled(cls, content or {}, f"{file}: ")
 
     def changes_from(self, other: Recipe) -> list[str]:
         """Settings in which this recipe differs, as `section.name: old -> new`."""
-        mine, theirs = (_flat(dataclasses.asdict(one)) for one in (self, other))
+        mine, theirs = (flat(dataclasses.asdict(one)) for one in (self, other))
         return [f"{name}: {theirs.get(name)} -> {mine.get(name)}" for name in mine if mine[name] != theirs.get(name)]
 
     def to_yaml(self) -> str:
-        return yaml.safe_dump(_plain(dataclasses.asdict(self)), sort_keys=False)
+        return yaml.safe_dump(plain(dataclasses.asdict(self)), sort_keys=False)
 
 
 def _share(name: str, value: float) -> None:
@@ -243,58 +242,3 @@ def find_recipe(name: str | Path) -> Path:
     raise SightlineError(
         f"{str(name)!r} is neither a file nor a shipped recipe: expected a YAML file or one of {', '.join(shipped_recipes())}."
     )
-
-
-def _filled(cls: type[Any], content: Any, place: str) -> Any:
-    if not isinstance(content, dict):
-        raise SightlineError(f"{place.rstrip(': .')} holds {type(content).__name__}: expected settings, name: value.")
-    hints = typing.get_type_hints(cls)
-    unknown = sorted(set(content) - set(hints))
-    if unknown:
-        raise SightlineError(f"{place}{unknown[0]} is no setting: expected one of {', '.join(hints)}.")
-    values = {}
-    for name, value in content.items():
-        hint = hints[name]
-        if dataclasses.is_dataclass(hint):
-            values[name] = _filled(typing.cast("type[Any]", hint), value, f"{place}{name}.")
-        else:
-            values[name] = _converted(hint, value, f"{place}{name}")
-    try:
-        return cls(**values)
-    except SightlineError as error:
-        raise SightlineError(f"{place}{error}" if cls is Recipe else str(error)) from None
-
-
-def _converted(hint: Any, value: Any, place: str) -> Any:
-    """The value in the setting's type, or a sentence; YAML reads 2e-5 as text and 1 as an int."""
-    origin, options = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        if value is None and type(None) in options:
-            return None
-        return _converted(next(option for option in options if option is not type(None)), value, place)
-    if origin is Literal:
-        if value in options:
-            return value
-        raise SightlineError(f"{place} is {value!r}: expected one of {', '.join(map(str, options))}.")
-    if origin is tuple and isinstance(value, list):
-        return tuple(_converted(options[0], item, place) for item in value)
-    if hint is float and not isinstance(value, bool):
-        return number(place, value)
-    if (origin or hint) is dict and isinstance(value, dict):
-        return value
-    if isinstance(value, hint if isinstance(hint, type) else ()) and (hint is bool or not isinstance(value, bool)):
-        return value
-    raise SightlineError(f"{place} is {value!r}: expected {getattr(hint, '__name__', hint)}.")
-
-
-def _flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for name, value in settings.items():
-        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return flat
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
