@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
@@ -93,17 +94,7 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
         for step in report.steps(done, recipe.optimiser.steps):
             started = time.perf_counter()
             spent = clock.spent()
-            loss = torch.zeros((), device=device)
-            for micro in range(len(micro_batches)):
-                batch, drawn = next(batches)
-                set_sync(model, last=micro == len(micro_batches) - 1)
-                with autocast(recipe, device):
-                    losses = flow_matching_loss(model, batch, drawn)
-                # Gradients are averaged over processes, so each process's share is divided by its own clips alone.
-                part = losses.sum() * processes / recipe.optimiser.batch
-                part.backward()
-                loss += part.detach() / processes
-            loss = accelerator.reduce(loss, "sum")
+            loss = accelerator.reduce(backward(model, batches, len(micro_batches), recipe, device, processes), "sum")
             norm = nn.utils.clip_grad_norm_(trainable.values(), recipe.optimiser.clip)
             require_finite(step, run, loss=loss, gradient=norm)
             rate = set_rate(optimiser, recipe.optimiser, step, spent)
@@ -127,6 +118,23 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
                 break
     accelerator.wait_for_everyone()
     return run
+
+
+def backward(
+    model: nn.Module, batches: Iterator[Any], count: int, recipe: Recipe, device: torch.device, processes: int
+) -> Tensor:
+    """Adds up the gradients of this process's micro-batches of a step, and returns their share of its loss."""
+    loss = torch.zeros((), device=device)
+    for micro in range(count):
+        batch, drawn = next(batches)
+        set_sync(model, last=micro == count - 1)
+        with autocast(recipe, device):
+            losses = flow_matching_loss(model, batch, drawn)
+        # Gradients are averaged over processes, so each process's share is divided by its own clips alone.
+        part = losses.sum() * processes / recipe.optimiser.batch
+        part.backward()
+        loss += part.detach() / processes
+    return loss
 
 
 def require_finite(step: int, run: Path, **figures: Tensor) -> None:
