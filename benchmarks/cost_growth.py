@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from sightline.bench.drawing import COLOURS
-from sightline.bench.models import Setting
+from sightline.bench.models import FLOOR, Setting
 from sightline.bench.run import bench
 from sightline.checks import whole_number
 from sightline.figures import save_figure
@@ -35,10 +35,10 @@ def main(
 ) -> None:
     """tiny: rehearse without a GPU."""
     films = [(9, 64, 64), (17, 64, 64)] if tiny else FILMS
-    layers, steps = whole_number("layers", layers), whole_number("steps", steps)
+    steps = whole_number("steps", steps)
+    settings = [Setting.checked(model, layers, frames, f"{width}x{height}", tiny) for frames, width, height in films]
     found = []
-    for frames, width, height in films:
-        setting = Setting(model, layers, frames, width, height, tiny)
+    for setting in settings:
         found.append(bench(setting, ["inference"], ROWS, steps))  # type: ignore[arg-type]
         write_whole(
             output / "growth.json",
@@ -58,12 +58,12 @@ def draw(found: list[dict[str, Any]], path: Path) -> None:
     figure = Figure(figsize=(7, 5), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(2, 1))
     for name, colour in (
-        ("floor", "black"),
+        (FLOOR, COLOURS[FLOOR]),
         ("stock compiled", COLOURS["stock"]),
         ("scope fused compiled", COLOURS["scope"]),
     ):
         times = [1000 * one["inference"][name]["seconds"] / one["layers"] for one in found]
-        above.loglog(tokens, times, "o:" if name == "floor" else "o-", color=colour, label=name, markersize=4)
+        above.loglog(tokens, times, "o:" if name == FLOOR else "o-", color=colour, label=name, markersize=4)
     for one in found:
         last = 1000 * one["inference"]["stock compiled"]["seconds"] / one["layers"]
         above.annotate(one["size"], (one["tokens"], last), (-6, 3), textcoords="offset points", ha="right", fontsize=7)

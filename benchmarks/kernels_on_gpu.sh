@@ -4,7 +4,8 @@
 #     benchmarks/kernels_on_gpu.sh OUT                      everything
 #     benchmarks/kernels_on_gpu.sh OUT tests kernels        some of: tests kernels 5b 14b training
 #
-# Every part writes its own log, json and picture under OUT at once, has a limit of its own in seconds, and does not stop the next.
+# Every part writes its log, and a bench its json and picture, under OUT at once; it has a limit of its own in seconds, and does
+# not stop the next.
 # Parts are in the order of what must be known first; with pytest-xdist the tests take a fraction of their limit. PYTHON names
 # the interpreter. What a part has measured before its limit is in its bench.json.
 set -u
@@ -12,10 +13,16 @@ out=${1:?usage: benchmarks/kernels_on_gpu.sh OUT [tests kernels 5b 14b training]
 shift
 parts=${*:-tests kernels 5b 14b training}
 python=${PYTHON:-python}
+for one in $parts; do
+    case $one in
+        tests | kernels | 5b | 14b | training) ;;
+        *) echo "part is '$one': expected tests, kernels, 5b, 14b or training." >&2; exit 2 ;;
+    esac
+done
+mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 1
 cd "$(dirname "$0")/.." || exit 1
 export PYTHONPATH="$PWD/src${PYTHONPATH:+:$PYTHONPATH}"
 unset TRITON_INTERPRET
-mkdir -p "$out"
 status=0
 
 part() {  # name, seconds, command ...
@@ -46,7 +53,6 @@ for one in $parts; do
             --modes compiled "fused compiled" --rival-modes compiled "fused compiled" ;;
         training) bench training 150 --model 5b --layers 8 --steps 5 --what training --methods stock scope \
             --modes compiled "fused compiled" ;;
-        *) echo "part is '$one': expected tests, kernels, 5b, 14b or training." >&2; exit 2 ;;
     esac
 done
 exit $status

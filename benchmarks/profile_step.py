@@ -15,9 +15,9 @@ import tyro
 from torch.profiler import ProfilerActivity, profile
 
 from sightline.bench.floor import floor_step
-from sightline.bench.models import METHODS, MODES, Setting, random_base, variant
-from sightline.bench.run import FLOOR, make_step, measure
-from sightline.checks import parsed_size, whole_number
+from sightline.bench.models import FLOOR, METHODS, MODES, Setting, random_base, variant
+from sightline.bench.run import make_step, measure
+from sightline.checks import whole_number
 from sightline.cli._console import print_line, print_table
 from sightline.errors import SightlineError
 
@@ -26,37 +26,40 @@ def main(
     model: Literal["5b", "14b"] = "5b",
     layers: int | None = None,
     rows: tuple[str, ...] = (FLOOR, "stock compiled", "scope fused compiled"),
-    size: str = "832x480",
-    frames: int = 81,
+    size: str | None = None,
+    frames: int | None = None,
     steps: int = 6,
     most: int = 20,
     tiny: bool = False,
 ) -> None:
-    """rows: the floor, or a method and a mode as `sightline bench` names them. most: kernels to show. tiny: rehearse on a CPU."""
+    """rows: the floor, or a method and a mode as `sightline bench` names them. size: WIDTHxHEIGHT, 832x480 unless given, as
+    81 frames are. most: kernels to show. tiny: rehearse on a CPU."""
     if not torch.cuda.is_available() and not tiny:
         raise SightlineError("profile_step needs a CUDA GPU and there is none: expected one, or --tiny.")
-    device, dtype = torch.device("cpu" if tiny else "cuda"), torch.float32 if tiny else torch.bfloat16
-    width, height = parsed_size(size)
-    setting = Setting(model, layers, whole_number("frames", frames), width, height, tiny)
-    base = random_base(setting, device, dtype)
+    device, setting = torch.device("cpu" if tiny else "cuda"), Setting.checked(model, layers, frames, size, tiny)
+    steps, most = whole_number("steps", steps), whole_number("most", most)
+    known = {FLOOR, *(f"{method} {mode}" for method in METHODS for mode in MODES)}
     for row in rows:
-        method, _, mode = row.partition(" ")
-        if row != FLOOR and (method not in METHODS or mode not in MODES):
+        if row not in known:
             raise SightlineError(f"rows has '{row}': expected '{FLOOR}', or one of {METHODS} and one of {MODES}.")
+    base = random_base(setting, device, setting.dtype)
+    for row in rows:
         torch._dynamo.reset()
-        step = (
-            floor_step(base, setting, False, dtype)
-            if row == FLOOR
-            else make_step(variant(base, method, mode, setting, None), setting, False, device, dtype)  # type: ignore[arg-type]
-        )
+        step: Any
+        if row == FLOOR:
+            step = floor_step(base, setting, False)
+        else:
+            method, mode = row.split(" ", 1)
+            step = make_step(variant(base, method, mode, setting), setting, False, device)  # type: ignore[arg-type]
         found = measure(step, steps, device)
         print_line(f"{row}: {1000 * found['seconds']:.2f} ms; {launching(step, device)}")
-        show(step, device, most)
+        print_kernels(step, device, most)
         del step
         gc.collect()
 
 
 def launching(step: Any, device: torch.device) -> str:
+    """When the processor has launched a step's kernels, and when the GPU has done them."""
     started = time.perf_counter()
     step()
     launched = time.perf_counter() - started
@@ -65,7 +68,7 @@ def launching(step: Any, device: torch.device) -> str:
     return f"launched after {1000 * launched:.2f} ms, done after {1000 * (time.perf_counter() - started):.2f}"
 
 
-def show(step: Any, device: torch.device, most: int) -> None:
+def print_kernels(step: Any, device: torch.device, most: int) -> None:
     cuda = device.type == "cuda"
     with profile(activities=[ProfilerActivity.CUDA if cuda else ProfilerActivity.CPU]) as profiled:
         step()

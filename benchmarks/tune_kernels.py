@@ -5,7 +5,7 @@
 The best go into FORWARD (kernels/qk_triton.py), ROWS and COLUMNS (kernels/qk_backward_triton.py) and COLUMNS
 (kernels/scope_backward_triton.py). Milliseconds are the GPU's own, of a CUDA graph: called from Python, one operation costs the
 processor more than the GPU. They include what comes with a kernel (the packing of weights; of the backward pass, its other
-kernels). GB/s counts one reading and one writing of query and key, and for the backward pass two readings more.
+kernels). GB/s counts one reading and one writing of query and key, and for the backward pass one reading of their gradients.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def with_tile(model: Literal["5b", "14b"], camera: bool, kernel: str, number: in
     grads = [torch.randn_like(x) for x in arguments[:2]]
     if kernel == "forward":
         return lambda: qk_triton.qk(*arguments), 4 * grads[0].nbytes, dict(KERNELS[kernel][0])
-    return lambda: qk_backward_triton.qk_backward(*grads, *arguments), 8 * grads[0].nbytes, dict(KERNELS[kernel][0])
+    return lambda: qk_backward_triton.qk_backward(*grads, *arguments), 6 * grads[0].nbytes, dict(KERNELS[kernel][0])
 
 
 if __name__ == "__main__":

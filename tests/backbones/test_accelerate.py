@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from diffusers import FirstBlockCacheConfig, MagCacheConfig
 from diffusers.models.transformers import transformer_wan as wan
 from torch._dynamo.testing import CompileCounterWithBackend
 
@@ -26,7 +27,7 @@ pytestmark = pytest.mark.skipif(not kernels.HAS_TRITON, reason="triton is not in
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 torch.backends.cudnn.allow_tf32 = False  # the patch embedding's, whose rounding would hide what is compared
-# Between fused and eager, in parts of the output's largest value: the eager path rounds after every step, the fused once.
+# Between fused and eager, in parts of the output's largest value: the eager path rounds after every step.
 ROUNDING = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
 
 
@@ -155,7 +156,7 @@ def test_autocast_keeps_rays_and_sums_in_float32(tokens):
     assert apart(quick, eager) < ROUNDING[torch.bfloat16]
 
 
-def test_fused_projections_offloading_and_more_timesteps_than_a_table_takes(tokens):
+def test_fused_projections_offloading_and_more_timesteps_than_a_table_takes(tokens, monkeypatch):
     model, fast = pair(encoding=Scope())
     eager = run(model, tokens, per_token_time=True)
     fast.fuse_qkv_projections()
@@ -169,6 +170,26 @@ def test_fused_projections_offloading_and_more_timesteps_than_a_table_takes(toke
     inputs = {name: x.to(DEVICE) for name, x in model_inputs(model, batch=2).items()}
     inputs["timestep"] = torch.linspace(0, 999, 96, device=DEVICE).view(2, 48)  # every token its own
     assert apart(fast(**inputs).sample, model(**inputs).sample) < ROUNDING[torch.float32]
+    monkeypatch.setattr(fused.ops, "modulate", None)  # not called: the table would be as long as the tokens
+    fast(**inputs)
+
+
+@pytest.mark.parametrize("config", [FirstBlockCacheConfig(threshold=0.0), MagCacheConfig(calibrate=True)])
+def test_caches_that_know_blocks_by_their_class(config, tokens):
+    model, fast = pair(encoding=Scope())
+    outputs = []
+    for one in (model, fast):
+        one.enable_cache(config)
+        with torch.no_grad(), one.cache_context("cond"):
+            outputs.append([run(one, tokens, per_token_time=True) for _ in range(2)][1])
+    assert apart(outputs[1], outputs[0]) < ROUNDING[torch.float32]
+
+
+def test_hooks_must_go_before_it_is_turned_off():
+    _, fast = pair()
+    fast.enable_group_offload(DEVICE, offload_type="block_level", num_blocks_per_group=1)
+    with pytest.raises(SightlineError, match="model has hooks of offloading"):
+        sl.accelerate(fast, enabled=False)
 
 
 def test_pipelines_and_what_is_neither():

@@ -1,4 +1,4 @@
-"""QKNorm, RoPE and SCoPE in one pass: the kernels equal their twin, and the twin equals the model's own path."""
+"""QKNorm, RoPE and SCoPE in one kernel: the kernels equal their twin, and the twin equals the model's own path."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ SHAPES: list[dict[str, Any]] = [
     {"cameras": 0},
     {"heads": 1, "head_dim": 16, "batch": 1, "tokens": 32},  # exactly one tile
     {"heads": 5, "head_dim": 64, "batch": 1, "tokens": 18, "hidden": 16},  # blocks of two whole heads, and a rest
+    {"heads": 3, "head_dim": 96, "batch": 1},  # blocks that end within heads: each has angles of its own
     {"tokens": 35},  # three tiles, the second with tokens of both clips
     {"hidden": 17, "flip": False},
 ]
@@ -65,9 +66,9 @@ def test_shapes_that_do_not_fit_are_refused_before_a_kernel_reads_beyond_them(de
     from sightline.kernels import qk_triton
 
     fitting = qk_arguments(device=device)
-    for place, name in ((1, "key"), (4, "cos"), (5, "sin"), (6, "camera")):
+    for place, name in ((1, "key"), (2, "norm_query"), (4, "cos"), (5, "sin"), (6, "camera")):
         arguments = list(fitting)
-        arguments[place] = arguments[place][:, :-1]
+        arguments[place] = arguments[place][:-1] if place == 2 else arguments[place][:, :-1]
         with pytest.raises(SightlineError, match=f"{name} has shape"):
             qk_triton.qk(*arguments)
 
@@ -86,6 +87,18 @@ def test_rows_of_fused_projections_and_shards_of_a_sequence(cameras, device):
     for one, part, other in zip(qk_triton.qk(*strided), qk_triton.qk(*half), whole, strict=True):
         assert apart(one, other) < TOLERANCE[torch.float32]
         assert apart(part, other[:, 4:]) < TOLERANCE[torch.float32]
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_autocast_does_not_reach_into_the_operation(fused, device, monkeypatch):
+    """The twin's products, and those that end the kernels' gradient, would be bf16 otherwise."""
+    monkeypatch.setattr(ops, "usable", lambda x: fused)
+    arguments = qk_arguments(device=device)
+    grads = [torch.randn_like(x) for x in arguments[:2]]
+    expected = [*ops.qk(*arguments), *ops.qk_backward(*grads, *arguments)]
+    with torch.autocast(torch.device(device).type, torch.bfloat16):
+        found = [*ops.qk(*arguments), *ops.qk_backward(*grads, *arguments)]
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
 
 
 def test_no_nan_where_the_moment_is_zero_or_there_is_no_camera(device):

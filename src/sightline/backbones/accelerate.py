@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 from typing import Any, TypeVar
 
@@ -61,6 +62,7 @@ def _turn_on(model: WanTransformer3DModel) -> None:
     if (reason := why_not(model.device, model.dtype)) is not None:
         _log.info("The eager path runs for now: %s.", reason)  # a model may still be moved
     kept = set()
+    _register_for_caches()
     for module in (model.condition_embedder, *model.blocks):
         if not _change_class(module, _CLASSES):
             kept.add(type(module).__name__)
@@ -81,7 +83,13 @@ def _turn_on(model: WanTransformer3DModel) -> None:
 
 def _turn_off(model: WanTransformer3DModel) -> None:
     back = {new: old for old, new in _CLASSES.items()}
-    for module in (model.condition_embedder, *model.blocks):
+    modules = (model.condition_embedder, *model.blocks)
+    if any(type(module) in back and _has_hook(module) for module in modules):
+        raise SightlineError(
+            "model has hooks of offloading, sharding or caching, which hold on to the fused path: expected "
+            "accelerate(model, enabled=False) before them, or once they are removed."
+        )
+    for module in modules:
         _change_class(module, back)
     for block in model.blocks:
         attn = block.attn1
@@ -91,10 +99,23 @@ def _turn_off(model: WanTransformer3DModel) -> None:
 
 def _change_class(module: nn.Module, classes: dict[type, type]) -> bool:
     """Whether the module is now of the class that is wanted."""
-    # An instance's own `forward` is a hook's, and holds on to the old class's.
-    if type(module) in classes and "forward" not in vars(module):
+    if type(module) in classes and not _has_hook(module):
         module.__class__ = classes[type(module)]
     return type(module) in classes.values()
+
+
+def _has_hook(module: nn.Module) -> bool:
+    return "forward" in vars(module)  # an instance's own is a hook's, and holds on to the old class's
+
+
+def _register_for_caches() -> None:
+    """Caches of diffusers that skip blocks ask a register what a block's class returns: the same as its parent's."""
+    try:
+        from diffusers.hooks._helpers import TransformerBlockRegistry
+    except ImportError:  # another diffusers: such caches refuse the fused block themselves
+        return
+    known = copy.copy(TransformerBlockRegistry.get(wan.WanTransformerBlock))
+    TransformerBlockRegistry.register(fused.WanTransformerBlock, known)
 
 
 def _change_processor(attn: Any, processor: Any) -> None:

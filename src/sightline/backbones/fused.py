@@ -23,7 +23,7 @@ MOST_TIMESTEPS = 64  # in one call; more, as when every frame has its own noise,
 
 
 class FusedWanAttnProcessor(CameraWanAttnProcessor):
-    """QKNorm, RoPE and, where the encoding fuses, the camera in one pass. Serves stock layers and camera layers."""
+    """QKNorm, RoPE and, where the encoding fuses, the camera in one kernel. Serves stock layers and camera layers."""
 
     def __call__(
         self,
@@ -63,7 +63,7 @@ class FusedWanAttnProcessor(CameraWanAttnProcessor):
 
 
 def can_fuse(method: CameraLayer) -> bool:
-    """Whether QKNorm and RoPE, and the camera if it enters there, can be one pass in layers of this method."""
+    """Whether QKNorm and RoPE, and the camera if it enters there, can be one kernel in layers of this method."""
     if "rotate" in method.touches or ("output" in method.touches and method.looks_back):
         return False
     return method.fuses or "inject" not in method.touches

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sightline.bench.models import FLOOR
 from sightline.figures import save_figure
 
-COLOURS = {"stock": "#8a8f98", "scope": "#c8553d"}
+COLOURS = {FLOOR: "#3b3f46", "stock": "#8a8f98", "scope": "#c8553d"}
 _RIVAL = "#5b7c99"
 
 
@@ -35,8 +36,8 @@ def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
         axis.set_xlabel("milliseconds")
         axis.margins(x=0.12)
         axis.spines[["top", "right"]].set_visible(False)
-        if "floor" in names:
-            axis.axvline(values[names.index("floor")], color="black", linewidth=0.8, linestyle=":")
+        if FLOOR in names:
+            axis.axvline(values[names.index(FLOOR)], color="black", linewidth=0.8, linestyle=":")
     save_figure(figure, path, dpi=120)
 
 

@@ -10,10 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sightline.bench.models import Setting
+from sightline.bench.models import TEXT_TOKENS, Setting
 
 
-def floor_step(base: Any, setting: Setting, training: bool, dtype: torch.dtype) -> Callable[[], None]:
+def floor_step(base: Any, setting: Setting, training: bool) -> Callable[[], None]:
     """One step of the products alone, each on a random input of its own: chained, values would vanish, and a GPU is
     faster on zeros.
 
@@ -23,13 +23,13 @@ def floor_step(base: Any, setting: Setting, training: bool, dtype: torch.dtype) 
     heads, dim, hidden = block.attn1.heads, block.attn1.inner_dim, block.ffn.net[2].in_features
 
     def normal(*shape: int) -> Tensor:
-        return torch.randn(1, *shape, device=device, dtype=dtype).requires_grad_(training)
+        return torch.randn(1, *shape, device=device, dtype=setting.dtype).requires_grad_(training)
 
     # As in the model, hidden values have gone through a GELU, and heads lie side by side in memory.
-    tokens, text = normal(setting.tokens, dim), normal(512, dim)
+    tokens, text = normal(setting.tokens, dim), normal(TEXT_TOKENS, dim)
     wide = F.gelu(normal(setting.tokens, hidden).detach()).requires_grad_(training)
     query, key, value = (normal(setting.tokens, heads, dim // heads) for _ in range(3))
-    text_key, text_value = (normal(512, heads, dim // heads) for _ in range(2))
+    text_key, text_value = (normal(TEXT_TOKENS, heads, dim // heads) for _ in range(2))
 
     def products(block: Any) -> list[Tensor]:
         own, cross = block.attn1, block.attn2

@@ -12,9 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sightline.bench.models import Setting
-from sightline.cameras import moves
-from sightline.cameras.tokens import CameraTokens
+from sightline.bench.models import Setting, camera_tokens
 from sightline.encodings import Scope
 from sightline.encodings.rotary import apply_rope
 from sightline.kernels import ops, plain
@@ -40,7 +38,7 @@ def time_kernels(setting: Setting, device: torch.device, steps: int) -> dict[str
 
 def random_qk(setting: Setting, device: torch.device, with_camera: bool = True) -> tuple[Any, ...]:
     """The arguments of `qk` in one layer of this model."""
-    config, dtype = setting.config, torch.float32 if setting.tiny else torch.bfloat16
+    config, dtype = setting.config, setting.dtype
     heads, head_dim = config["num_attention_heads"], config.get("attention_head_dim", 128)
     dim, tokens = heads * head_dim, setting.tokens
     query, key = (torch.randn(1, tokens, dim, device=device, dtype=dtype) for _ in range(2))
@@ -48,8 +46,7 @@ def random_qk(setting: Setting, device: torch.device, with_camera: bool = True) 
     angle = torch.randn(1, tokens, 1, head_dim // 2, device=device).repeat_interleave(2, -1)
     camera, weights = None, []
     if with_camera:
-        path = moves.orbit(30, frames=setting.frames, width=setting.width, height=setting.height)
-        camera = CameraTokens.from_trajectory(path, setting.grid).packed.to(device)
+        camera = camera_tokens(setting).packed.to(device)
         layer = Scope(alpha=0.5).layer(dim, heads).to(device)
         weights = [getattr(layer, name) for name in ScopeWeights._fields]
     return query, key, *norms, angle.cos(), angle.sin(), camera, weights, 1e-6, 1e-6, True
@@ -67,7 +64,7 @@ def _cases(setting: Setting, device: torch.device) -> dict[str, tuple[Callable[[
     table = torch.randn(2, 3, dim, device=device)
     shift, scale, gate = (table[:, part] for part in range(3))
     index = (torch.arange(tokens, device=device)[None] >= tokens // setting.grid[0]).int()
-    settings: dict[str, Any] = {"backend": "aot_eager"} if setting.tiny else {}
+    settings: dict[str, Any] = {"backend": setting.backend} if setting.backend else {}
     compiled = {name: torch.compile(getattr(plain, name), **settings) for name in ("qk", "modulate", "add_gated")}
 
     def stages() -> tuple[Tensor, Tensor]:
@@ -98,11 +95,12 @@ def _and_back(function: Callable[[], Any], inputs: list[Tensor]) -> None:
 
 
 def _milliseconds(call: Callable[[], Any], steps: int, device: torch.device) -> float:
-    """Median over `steps`. On a GPU, of a CUDA graph: called from Python, an operation costs the processor more than the GPU."""
+    """Median over `steps`. On a GPU, of replays of a CUDA graph, each of some milliseconds: called from Python, an operation
+    costs the processor more than the GPU."""
     if device.type == "cuda":
         from triton.testing import do_bench_cudagraph
 
-        return do_bench_cudagraph(call, rep=2 * steps, return_mode="median")
+        return do_bench_cudagraph(call, rep=20, return_mode="median")
     call()
     times = []
     for _ in range(steps):

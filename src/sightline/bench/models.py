@@ -13,7 +13,9 @@ from sightline.backbones.accelerate import accelerate
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras import moves
 from sightline.cameras.tokens import CameraTokens
+from sightline.checks import parsed_size, whole_number
 from sightline.encodings import CameraCtrl, Encoding, Prope, ReCamMaster, Scope, Ucpe
+from sightline.errors import SightlineError
 
 Size = Literal["5b", "14b"]
 Mode = Literal["eager", "compiled", "fused", "fused compiled"]
@@ -26,7 +28,9 @@ _CONFIGS: dict[str, dict[str, Any]] = {
 }
 _TINY = {"num_attention_heads": 8, "attention_head_dim": 24, "ffn_dim": 32, "text_dim": 32, "num_layers": 2}
 _TOKEN_PIXELS = {"5b": 32, "14b": 16}
-_TEXT = 512  # tokens of a prompt, padded
+_FRAMES = 4  # of a film in a latent one, after the first
+TEXT_TOKENS = 512  # of a prompt, padded
+FLOOR = "floor"  # the row of matrix products and attention alone
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,31 @@ class Setting:
     height: int = 480
     tiny: bool = False
 
+    @classmethod
+    def checked(
+        cls,
+        model: Size,
+        layers: int | None = None,
+        frames: int | None = None,
+        size: str | None = None,
+        tiny: bool = False,
+    ) -> Setting:
+        """As a user gives it: what does not fit is refused. Without frames and size, the paper's film, or a tiny one."""
+        width, height = parsed_size(size or ("64x64" if tiny else "832x480"))
+        frames = (9 if tiny else 81) if frames is None else whole_number("frames", frames)
+        setting = cls(model, None if layers is None else whole_number("layers", layers), frames, width, height, tiny)
+        if (frames - 1) % _FRAMES:
+            nearest = round((frames - 1) / _FRAMES) * _FRAMES + 1
+            raise SightlineError(f"frames is {frames}: expected {_FRAMES} n + 1, the nearest is {nearest}.")
+        pixels = setting.token_pixels
+        if width % pixels or height % pixels:
+            fit = "x".join(str(max(1, round(side / pixels)) * pixels) for side in (width, height))
+            raise SightlineError(f"size is {size}: expected multiples of {pixels} at {model}, the nearest is {fit}.")
+        most = _CONFIGS[model]["num_layers"]
+        if setting.config["num_layers"] > most:
+            raise SightlineError(f"layers is {layers}: expected at most {most} at {model}.")
+        return setting
+
     @property
     def config(self) -> dict[str, Any]:
         config = {**_CONFIGS[self.model], **(_TINY if self.tiny else {})}
@@ -48,11 +77,20 @@ class Setting:
     @property
     def grid(self) -> tuple[int, int, int]:
         """Latent frames, token rows, token columns."""
-        return (self.frames - 1) // 4 + 1, self.height // self.token_pixels, self.width // self.token_pixels
+        return (self.frames - 1) // _FRAMES + 1, self.height // self.token_pixels, self.width // self.token_pixels
 
     @property
     def token_pixels(self) -> int:
         return _TOKEN_PIXELS[self.model]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return torch.float32 if self.tiny else torch.bfloat16
+
+    @property
+    def backend(self) -> str | None:
+        """What compiles: torch's own, or, tiny, none that would take minutes."""
+        return "aot_eager" if self.tiny else None
 
     @property
     def tokens(self) -> int:
@@ -90,7 +128,7 @@ def random_base(setting: Setting, device: torch.device, dtype: torch.dtype) -> W
     return model.eval()
 
 
-def variant(base: WanTransformer3DModel, method: str, mode: Mode, setting: Setting, backend: str | None) -> Any:
+def variant(base: WanTransformer3DModel, method: str, mode: Mode, setting: Setting) -> Any:
     """A model of the base's own tensors, with this method's camera, compiled and fused as the mode says."""
     settings = encoding(method, setting)
     if settings is None:
@@ -103,7 +141,7 @@ def variant(base: WanTransformer3DModel, method: str, mode: Mode, setting: Setti
     if "fused" in mode:
         accelerate(model)
     if "compiled" in mode:
-        model.compile_repeated_blocks(fullgraph=True, **({"backend": backend} if backend else {}))
+        model.compile_repeated_blocks(fullgraph=True, **({"backend": setting.backend} if setting.backend else {}))
     return model
 
 
@@ -122,14 +160,17 @@ def call_arguments(model: Any, setting: Setting, device: torch.device, dtype: to
     arguments: dict[str, Any] = {
         "hidden_states": normal(1, config.in_channels, frames, 2 * rows, 2 * columns),
         "timestep": timestep,
-        "encoder_hidden_states": normal(1, _TEXT, config.text_dim),
+        "encoder_hidden_states": normal(1, TEXT_TOKENS, config.text_dim),
         "return_dict": False,
     }
     if isinstance(model, CameraWanTransformer3DModel):
-        path = moves.orbit(30, frames=setting.frames, width=setting.width, height=setting.height)
-        camera = CameraTokens.from_trajectory(path, setting.grid).to(device)
-        arguments["attention_kwargs"] = {"camera": camera}
+        arguments["attention_kwargs"] = {"camera": camera_tokens(setting).to(device)}
     return arguments
+
+
+def camera_tokens(setting: Setting) -> CameraTokens:
+    path = moves.orbit(30, frames=setting.frames, width=setting.width, height=setting.height)
+    return CameraTokens.from_trajectory(path, setting.grid)
 
 
 def _rope(setting: Setting) -> torch.nn.Module:

@@ -18,7 +18,7 @@ from sightline import __version__
 from sightline.bench.clocks import Clocks
 from sightline.bench.floor import floor_step
 from sightline.bench.kernels import time_kernels
-from sightline.bench.models import METHODS, MODES, Mode, Setting, call_arguments, random_base, variant
+from sightline.bench.models import FLOOR, METHODS, MODES, Mode, Setting, call_arguments, random_base, variant
 from sightline.errors import SightlineError
 from sightline.files import write_whole
 from sightline.generation.memory import GIB
@@ -27,7 +27,6 @@ from sightline.training.recipe import Model
 from sightline.training.trainable import choose_trainable
 
 What = Literal["inference", "training", "kernels"]
-FLOOR = "floor"
 REFERENCE = "stock compiled"  # what users of the camera-free model run at best
 
 
@@ -49,11 +48,6 @@ def bench(
     """Everything that was measured on one model, as json takes it. save: called with what there is after every row."""
     if not torch.cuda.is_available() and not setting.tiny:
         raise SightlineError("bench needs a CUDA GPU and there is none: expected one, or --tiny to rehearse on a CPU.")
-    if not setting.tokens:
-        found_size = f"{setting.width}x{setting.height}"
-        raise SightlineError(
-            f"size is {found_size}: expected at least one token, {setting.token_pixels} pixels a side."
-        )
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     found: dict[str, Any] = {
         "model": setting.model, "layers": setting.config["num_layers"], "tiny": setting.tiny, "tokens": setting.tokens,
@@ -63,17 +57,22 @@ def bench(
     }  # fmt: skip
     for one in what:
         say(f"{setting.model}, {one}")
-        if one == "kernels":
-            found[one] = time_kernels(setting, device, steps)
-            save(found)
-            continue
-        found[one] = {}
-        for name, row in _rows(setting, one == "training", rows, steps, device):
-            found[one][name] = row
-            say(_line(name, row))
-            _add_ratios(found[one])
-            found[f"scope over, {one}"] = scope_over(found[one])
-            save(found)
+        try:
+            if one == "kernels":
+                found[one] = time_kernels(setting, device, steps)
+                save(found)
+                continue
+            found[one] = {}
+            for name, row in _rows(setting, one == "training", rows, steps, device):
+                found[one][name] = row
+                say(_line(name, row))
+                _add_ratios(found[one])
+                found[f"scope over, {one}"] = scope_over(found[one])
+                save(found)
+        except torch.cuda.OutOfMemoryError:
+            raise SightlineError(
+                f"{setting.model} itself does not fit into the GPU's memory: expected fewer layers or a smaller film."
+            ) from None
     return found
 
 
@@ -81,32 +80,29 @@ def _rows(
     setting: Setting, training: bool, rows: Sequence[tuple[str, Mode]], steps: int, device: torch.device
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The floor, then row after row, all on the tensors of one base model."""
-    dtype = torch.float32 if setting.tiny else torch.bfloat16
-    base = random_base(setting, device, dtype)
+    base = random_base(setting, device, setting.dtype)
     if training:
         choose_trainable(base, Model(train="paper"))
-
-    def floor() -> dict[str, Any]:
-        return measure(floor_step(base, setting, training, dtype), steps, device)
+    yield FLOOR, _if_it_fits(lambda: measure(floor_step(base, setting, training), steps, device))
+    stock: dict[str, Tensor] = {}
+    if training:  # float32 weights, and autocast to bf16, as the trainer has it
+        base.float()
+    else:  # what every row's output is compared with, where it fits
+        stock = _if_it_fits(lambda: {"output": make_step(base, setting, False, device)()})
 
     def measured(method: str, mode: Mode) -> dict[str, Any]:
-        model = variant(base, method, mode, setting, "aot_eager" if setting.tiny else None)
-        step = make_step(model, setting, training, device, dtype)
+        step = make_step(variant(base, method, mode, setting), setting, training, device)
         row = measure(step, steps, device)
-        if eager is not None and method in ("stock", "scope"):  # SCoPE is untrained here: the same function
-            row |= _off(step(), eager)
+        if "output" in stock and method in ("stock", "scope"):  # SCoPE is untrained here: the same function
+            row |= distance(step(), stock["output"])
         return row
 
-    yield FLOOR, _unless_full(floor)
-    eager = None if training else make_step(base, setting, False, device, dtype)()
-    if training:  # float32 weights, and autocast to bf16, as the trainer has it
-        base = base.float()
     for method, mode in rows:
         torch._dynamo.reset()
-        yield f"{method} {mode}", _unless_full(partial(measured, method, mode))
+        yield f"{method} {mode}", _if_it_fits(partial(measured, method, mode))
 
 
-def _unless_full(row: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+def _if_it_fits(row: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     """The row, or that it does not fit into memory; what it held is let go before the next."""
     try:
         return row()
@@ -118,10 +114,9 @@ def _unless_full(row: Callable[[], dict[str, Any]]) -> dict[str, Any]:
             torch.cuda.empty_cache()
 
 
-def make_step(
-    model: Any, setting: Setting, training: bool, device: torch.device, dtype: torch.dtype
-) -> Callable[[], Any]:
-    arguments = call_arguments(model, setting, device, torch.float32 if training else dtype)
+def make_step(model: Any, setting: Setting, training: bool, device: torch.device) -> Callable[[], Any]:
+    """Calls the model once, and in training goes back; without gradients the output is returned."""
+    arguments = call_arguments(model, setting, device, torch.float32 if training else setting.dtype)
     if not training:
 
         def infer() -> Tensor:
@@ -164,7 +159,7 @@ def measure(step: Callable[[], Any], steps: int, device: torch.device) -> dict[s
     return found | clocks.found
 
 
-def _off(output: Tensor, stock: Tensor) -> dict[str, float]:
+def distance(output: Tensor, stock: Tensor) -> dict[str, float]:
     """How far an output is from the eager stock model's, of its RMS: the RMS of the difference, and the largest."""
     difference, size = output - stock, stock.square().mean().sqrt()
     return {

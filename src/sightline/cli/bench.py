@@ -52,22 +52,22 @@ class Bench:
         from sightline.bench.drawing import draw
         from sightline.bench.models import Setting
         from sightline.bench.run import all_rows, bench, write
-        from sightline.checks import parsed_size, whole_number
+        from sightline.checks import whole_number
         from sightline.cli._console import print_line
         from sightline.errors import SightlineError
+        from sightline.files import require_writable
 
-        for name in ("model", "what", "methods"):
-            if not getattr(self, name):
-                raise SightlineError(f"--{name} is empty: expected at least one; leave it away for the default.")
-        default_frames, default_size = (9, "64x64") if self.tiny else (81, "832x480")
-        frames = default_frames if self.frames is None else whole_number("frames", self.frames)
-        width, height = parsed_size(default_size if self.size is None else self.size)
+        for name in ("model", "what", "methods", "modes", "rival_modes"):
+            given = getattr(self, name)
+            if not given or len(set(given)) < len(given):
+                option = name.replace("_", "-")
+                raise SightlineError(f"--{option} is {' '.join(given) or 'empty'}: expected at least one, each once.")
         steps = whole_number("steps", self.steps)
-        layers = None if self.layers is None else whole_number("layers", self.layers)
+        settings = [Setting.checked(model, self.layers, self.frames, self.size, self.tiny) for model in self.model]
+        require_writable(self.output, "a folder for bench.json and bench.png")
         rows = all_rows(self.methods, self.modes, self.rival_modes)
         found: list[dict[str, Any]] = []
-        for model in self.model:
-            setting = Setting(model, layers, frames, width, height, self.tiny)
+        for setting in settings:
             # Saved after every row: what stops a run early loses nothing.
             found.append(
                 bench(
@@ -95,7 +95,7 @@ def _print(found: dict[str, Any], what: str) -> None:
             ("x stock compiled", "over_stock_compiled", 1.0, 3), ("x stock eager", "over_stock_eager", 1.0, 3),
             ("off stock", "off_stock", 1.0, 6), ("MHz", "sm_mhz", 1.0, 0), ("W", "watts", 1.0, 0),
         ]  # fmt: skip
-    columns = [column for column in columns if any(column[1] in row for row in found[what].values())]
+    columns = [column for column in columns if any(row.get(column[1]) is not None for row in found[what].values())]
     rows = [(name, *(cell(row, *column[1:]) for column in columns)) for name, row in found[what].items()]
     print_table(title, ("", *(column[0] for column in columns)), rows)
     for name, ratio in found.get(f"scope over, {what}", {}).items():

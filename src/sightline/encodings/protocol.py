@@ -113,7 +113,7 @@ class CameraLayer(nn.Module):
         rotary: tuple[Tensor, Tensor],  # 2 x [1, N, 1, D]
         camera: Tensor,
     ) -> tuple[Tensor, Tensor]:  # 2 x [B, N, dim]
-        """Normalise, rotate and inject in one pass, where the layer `fuses`; equal to the stages up to rounding."""
+        """Normalise, rotate and inject in one kernel, where the layer `fuses`; equal to the stages up to rounding."""
         raise NotImplementedError
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, attend: Attend, camera: Tensor) -> Tensor:

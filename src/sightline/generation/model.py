@@ -39,7 +39,7 @@ class ModelOptions:
     compile: bool = False
     """Compile the transformer's blocks: a slow first step, faster ones after it."""
     fused: bool = False
-    """Fused kernels (`sl.accelerate`): a few per cent faster with --compile, equal but for rounding. For CUDA."""
+    """Fused kernels (`sl.accelerate`): about a tenth faster with --compile, equal but for rounding. For CUDA."""
     attention: Annotated[str | None, arg(metavar="BACKEND", help_behavior_hint="")] = None
     """Attention backend of diffusers: native, flash, _flash_3, sage, xformers, ..."""
     tiled_decode: bool = False

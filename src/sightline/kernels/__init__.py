@@ -2,7 +2,7 @@
 
     plain.py                  the twins: what each operation means, its gradient, and what runs where there is no Triton
     ops.py                    the operations as torch custom ops, which compile, checkpoint and shard like torch's own
-    qk_triton.py              the Triton kernel of `qk`: QKNorm, RoPE and SCoPE's addition in one pass
+    qk_triton.py              the Triton kernel of `qk`: QKNorm, RoPE and SCoPE's addition
     qk_backward_triton.py     its gradient through QKNorm and RoPE
     scope_backward_triton.py  and that of SCoPE's parameters
     qk_common_triton.py       what these share
@@ -35,6 +35,8 @@ def why_not(device: torch.device, dtype: torch.dtype) -> str | None:
     """Why the kernels cannot run there, in a few words, or None when they can."""
     if not HAS_TRITON:
         return "triton is not installed"
+    if torch.version.hip:
+        return "torch is built for ROCm, and the kernels are for CUDA"
     if device.type != "cuda" and not INTERPRETED:
         return f"the model is on {device.type}, and the kernels are for CUDA"
     if dtype not in DTYPES:

@@ -38,7 +38,7 @@ def qk(
     flip: bool,
 ) -> tuple[Tensor, Tensor]:
     kernels = _kernels(query, "qk_triton")
-    with torch.autocast(query.device.type, enabled=False):  # which would round the Gram matrix to bf16
+    with torch.autocast(query.device.type, enabled=False):  # which would round the twin's products to bf16
         return kernels.qk(query, key, norm_query, norm_key, cos, sin, camera, scope, eps, floor, flip)
 
 
@@ -60,7 +60,7 @@ def qk_backward(
 ) -> list[Tensor]:
     kernels = _kernels(query, "qk_backward_triton")
     rest = (query, key, norm_query, norm_key, cos, sin, camera, scope, eps, floor, flip)
-    with torch.autocast(query.device.type, enabled=False):
+    with torch.autocast(query.device.type, enabled=False):  # and those that end the kernels' gradient
         return kernels.qk_backward(grad_query, grad_key, *rest)
 
 

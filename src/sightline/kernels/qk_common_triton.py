@@ -2,7 +2,7 @@
 
 The RMS of E f comes from the 7x7 Gram matrix of E. Products with the small weights are matrix products of depth 16, for which
 `_pack` lays the weights out; for 16-bit queries their operands are float16, whose 10 bits are tf32's (but not its range: E may
-reach 1e4), and sums are float32.
+reach 1e4, and at 1e5 is infinite), sums are float32, and what is added to query and key is rounded to float16.
 """
 
 from __future__ import annotations
@@ -172,6 +172,7 @@ class Call:
     ) -> None:
         batch, length, self.dim = query.shape
         expected = {"key": (key, query.shape), "cos": (cos, (1, length, 1, cos.shape[-1])), "sin": (sin, cos.shape)}
+        expected |= {"norm_query": (norm_query, (self.dim,)), "norm_key": (norm_key, (self.dim,))}
         if camera is not None:
             expected["camera"] = (camera, (len(camera) if len(camera) == 1 else batch, length, camera.shape[-1]))
         for name, (tensor, shape) in expected.items():  # a kernel would read whatever lies beyond

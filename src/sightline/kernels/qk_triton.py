@@ -1,7 +1,8 @@
-"""QKNorm, RoPE and SCoPE's addition in one pass over query and key. The meaning is `plain.qk`.
+"""QKNorm, RoPE and SCoPE's addition to query and key in one kernel. The meaning is `plain.qk`.
 
-A program holds a tile of tokens and walks along the width in blocks. What belongs to a token (the 7 ray features, the gate's
-hidden layer, the norms) is computed once and kept in registers; the encoding itself exists only block by block.
+A program holds a tile of tokens and walks along the width in blocks, twice: for the norms, and for all else. What belongs to a
+token (the 7 ray features, the gate's hidden layer, the norms) is computed once and kept in registers; the encoding itself
+exists only block by block.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _forward(
 
     square_q = tl.zeros((tokens, block), tl.float32)
     square_k = tl.zeros((tokens, block), tl.float32)
-    for start in tl.range(0, dim, block, loop_unroll_factor=4):
+    for start in tl.range(0, dim, block, loop_unroll_factor=4):  # four blocks' loads on their way at once
         channel = start + tl.arange(0, block)[None, :]
         here = known[:, None] if whole else known[:, None] & (channel < dim)
         x = tl.load(query + channel, mask=here, other=0.0).to(tl.float32)
@@ -83,7 +84,7 @@ def _forward(
             both = _packed(packed, channel, 0, FEATURE_ROWS, FEATURE_ROWS + padded, dim, whole)
             logits = tl.dot(activated, last, input_precision="ieee") + _row(gate_out_bias, channel, dim, whole)
             gate = _sigmoid(logits, fast)
-            # What moves from the layout of products to that of loads moves in 16 bits: half the bytes through shared memory.
+            # From the layout of products to that of loads, for 16-bit queries in 16 bits: half the bytes in shared memory.
             add_q = gate * strength_q[:, None] * tl.dot(feature_q, both, input_precision="ieee")
             add_k = gate * strength_k[:, None] * tl.dot(feature_k, both, input_precision="ieee")
             add_q, add_k = add_q.to(packed.dtype.element_ty), add_k.to(packed.dtype.element_ty)
