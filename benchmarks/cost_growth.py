@@ -23,6 +23,7 @@ from sightline.figures import save_figure
 from sightline.files import write_whole
 
 FILMS = ((41, 832, 480), (81, 416, 256), (81, 832, 480), (81, 1280, 704), (121, 832, 480), (161, 832, 480))
+TINY_FILMS = ((9, 64, 64), (17, 64, 64))
 ROWS = (("stock", "compiled"), ("scope", "fused compiled"))
 
 
@@ -34,7 +35,7 @@ def main(
     tiny: bool = False,
 ) -> None:
     """tiny: rehearse without a GPU."""
-    films = [(9, 64, 64), (17, 64, 64)] if tiny else FILMS
+    films = TINY_FILMS if tiny else FILMS
     steps = whole_number("steps", steps)
     settings = [Setting.checked(model, layers, frames, f"{width}x{height}", tiny) for frames, width, height in films]
     found = []
