@@ -80,10 +80,10 @@ def fsdp2_bf16(model, rank):
     inputs, camera = share_of(model_inputs(model, batch=BATCH), two_clips(), rank)
     with torch.autocast("cpu", torch.bfloat16):
         backward(model, inputs, camera)
-    assert seen["camera"] == seen["rope"] == seen["time"].dtype == torch.float32
-    assert seen["time"].item() == torch.tensor(897.23).item()  # not 896, which bf16 would make of it
+    assert seen["time"].dtype == torch.float32
     assert whole(layer.alpha_q).dtype == torch.float32 and whole(layer.alpha_q.grad).isfinite().all()
-    return {}
+    kinds = {"rays": str(seen["camera"]), "rope": str(seen["rope"])}
+    return {name: kind.removeprefix("torch.") for name, kind in kinds.items()} | {"time": round(seen["time"].item(), 3)}
 
 
 @torch.no_grad()
@@ -97,6 +97,10 @@ def context_parallel(model, rank):
     with_camera = model(**inputs, attention_kwargs={"camera": two_clips()}, return_dict=False)[0]
     guided = model(**inputs, attention_kwargs={"camera": two_clips(), "camera_guidance": 2.0}, return_dict=False)[0]
     return {"with camera": with_camera, "without": model(**inputs, return_dict=False)[0], "guided": guided}
+
+
+def every_case(_, rank):  # each of a model of its own, all in one pair of processes, whose start takes longer
+    return {case.__name__: case(trained_model(), rank) for case in (ddp, fsdp2, fsdp2_bf16, context_parallel)}
 
 
 def worker(rank, port, case, folder):
@@ -117,25 +121,34 @@ def on_two_processes(case, folder):
     return torch.load(Path(folder) / "result.pt", weights_only=True)
 
 
-@pytest.mark.parametrize("case", [ddp, fsdp2])
-def test_gradients_of_two_processes_are_those_of_one_with_both_clips(case, tmp_path):
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return on_two_processes(every_case, tmp_path_factory.mktemp("two"))
+
+
+@pytest.mark.parametrize("case", ["ddp", "fsdp2"])
+def test_gradients_of_two_processes_are_those_of_one_with_both_clips(case, results):
     model = trained_model()
     backward(model, model_inputs(model, batch=BATCH, per_token_time=True), two_clips())
-    gradients = on_two_processes(case, tmp_path)
+    gradients = results[case]
     assert set(gradients) == {name for name, _ in model.named_parameters()}
     for name, parameter in model.named_parameters():
         torch.testing.assert_close(gradients[name], parameter.grad, atol=1e-6, rtol=1e-4, msg=name)
 
 
-def test_mixed_precision_sharding_keeps_rays_timesteps_and_rope_in_float32(tmp_path):
-    on_two_processes(fsdp2_bf16, tmp_path)
+def test_mixed_precision_sharding_keeps_rays_timesteps_and_rope_in_float32(results):
+    assert results["fsdp2_bf16"] == {
+        "rays": "float32",
+        "rope": "float32",
+        "time": 897.23,
+    }  # not 896, which bf16 makes of it
 
 
 @torch.no_grad()
-def test_context_parallel_gives_the_same_output_with_and_without_a_camera(tmp_path):
+def test_context_parallel_gives_the_same_output_with_and_without_a_camera(results):
     model = trained_model().eval()
     inputs = model_inputs(model, batch=BATCH, per_token_time=True)
-    result = on_two_processes(context_parallel, tmp_path)
+    result = results["context_parallel"]
     expected = model(**inputs, attention_kwargs={"camera": two_clips()}, return_dict=False)[0]
     torch.testing.assert_close(result["with camera"], expected, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(result["without"], model(**inputs, return_dict=False)[0], atol=1e-5, rtol=1e-4)
