@@ -22,7 +22,14 @@ settings.load_profile("sightline")
 
 torch.set_num_threads(1)  # the suite runs on as many processes as there are cores
 
+LONGEST = ("test_camera_helps.py", "test_trainer.py", "test_accelerate_parallel.py")
+
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 2e-2}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, so that no process is left alone with them at the end."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
 
 
 def random_poses(frames: int, seed: int = 0, spread: float = 1.0) -> torch.Tensor:
