@@ -1,7 +1,9 @@
 """Where a step's time goes, kernel by kernel, and how long the processor takes to launch them.
 
-python benchmarks/profile_step.py --model 14b --layers 4
-python benchmarks/profile_step.py --layers 10 --size 416x256      a film so small that launching is what takes time
+    python benchmarks/profile_step.py --model 14b --layers 4
+    python benchmarks/profile_step.py --layers 10 --size 416x256
+
+The second film is so small that launching is what takes time.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ def main(
     for row in rows:
         if row not in known:
             raise SightlineError(f"rows has '{row}': expected '{FLOOR}', or one of {METHODS} and one of {MODES}.")
-    base = random_base(setting, device, setting.dtype)
+    base = random_base(setting, device)
     for row in rows:
         torch._dynamo.reset()
         step: Any
@@ -79,10 +81,8 @@ def print_kernels(step: Any, device: torch.device, most: int) -> None:
         for one in profiled.key_averages()
     ]
     kernels.sort(reverse=True)
-    total = sum(time for time, _, _ in kernels)
-    lines = [
-        (f"{time / 1000:.2f}", str(count), f"{time / count:.1f}", name[:70]) for time, count, name in kernels[:most]
-    ]
+    total = sum(spent for spent, _, _ in kernels)
+    lines = [(f"{us / 1000:.2f}", str(count), f"{us / count:.1f}", name[:70]) for us, count, name in kernels[:most]]
     print_table(f"{total / 1000:.2f} ms in all kernels", ("ms", "times", "us each", "kernel"), lines)
 
 

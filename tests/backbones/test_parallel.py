@@ -80,10 +80,8 @@ def fsdp2_bf16(model, rank):
     inputs, camera = share_of(model_inputs(model, batch=BATCH), two_clips(), rank)
     with torch.autocast("cpu", torch.bfloat16):
         backward(model, inputs, camera)
-    assert seen["time"].dtype == torch.float32
     assert whole(layer.alpha_q).dtype == torch.float32 and whole(layer.alpha_q.grad).isfinite().all()
-    kinds = {"rays": str(seen["camera"]), "rope": str(seen["rope"])}
-    return {name: kind.removeprefix("torch.") for name, kind in kinds.items()} | {"time": round(seen["time"].item(), 3)}
+    return seen
 
 
 @torch.no_grad()
@@ -137,11 +135,9 @@ def test_gradients_of_two_processes_are_those_of_one_with_both_clips(case, resul
 
 
 def test_mixed_precision_sharding_keeps_rays_timesteps_and_rope_in_float32(results):
-    assert results["fsdp2_bf16"] == {
-        "rays": "float32",
-        "rope": "float32",
-        "time": 897.23,
-    }  # not 896, which bf16 makes of it
+    seen = results["fsdp2_bf16"]
+    assert seen["camera"] == seen["rope"] == seen["time"].dtype == torch.float32
+    assert seen["time"].item() == torch.tensor(897.23).item()  # not 896, which bf16 would make of it
 
 
 @torch.no_grad()

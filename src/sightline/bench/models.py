@@ -13,7 +13,7 @@ from sightline.backbones.accelerate import accelerate
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras import moves
 from sightline.cameras.tokens import CameraTokens
-from sightline.checks import parsed_size, whole_number
+from sightline.checks import nearest_frames, nearest_size, parsed_size, whole_number
 from sightline.encodings import CameraCtrl, Encoding, Prope, ReCamMaster, Scope, Ucpe
 from sightline.errors import SightlineError
 
@@ -57,13 +57,14 @@ class Setting:
         width, height = parsed_size(size or ("64x64" if tiny else "832x480"))
         frames = (9 if tiny else 81) if frames is None else whole_number("frames", frames)
         setting = cls(model, None if layers is None else whole_number("layers", layers), frames, width, height, tiny)
-        if (frames - 1) % _FRAMES:
-            nearest = round((frames - 1) / _FRAMES) * _FRAMES + 1
+        if (nearest := nearest_frames(frames, _FRAMES)) != frames:
             raise SightlineError(f"frames is {frames}: expected {_FRAMES} n + 1, the nearest is {nearest}.")
         pixels = setting.token_pixels
-        if width % pixels or height % pixels:
-            fit = "x".join(str(max(1, round(side / pixels)) * pixels) for side in (width, height))
-            raise SightlineError(f"size is {size}: expected multiples of {pixels} at {model}, the nearest is {fit}.")
+        wide, high = nearest_size(width, height, pixels, pixels)
+        if (wide, high) != (width, height):
+            raise SightlineError(
+                f"size is {size}: expected multiples of {pixels} at {model}, the nearest is {wide}x{high}."
+            )
         most = _CONFIGS[model]["num_layers"]
         if setting.config["num_layers"] > most:
             raise SightlineError(f"layers is {layers}: expected at most {most} at {model}.")
@@ -110,13 +111,13 @@ def encoding(method: str, setting: Setting) -> Encoding | None:
     return None if method == "stock" else known[method]()
 
 
-def random_base(setting: Setting, device: torch.device, dtype: torch.dtype) -> WanTransformer3DModel:
-    """The stock model with random weights, in `dtype` but for what from_pretrained keeps in float32."""
+def random_base(setting: Setting, device: torch.device) -> WanTransformer3DModel:
+    """The stock model with random weights, in the setting's dtype but for what from_pretrained keeps in float32."""
     with torch.device("meta"):
         model = WanTransformer3DModel(**setting.config)
     for name, parameter in model.named_parameters():
         if not any(kept in name for kept in model._keep_in_fp32_modules):
-            parameter.data = parameter.data.to(dtype)
+            parameter.data = parameter.data.to(setting.dtype)
     model.to_empty(device=device)
     model.rope = _rope(setting).to(device)
     with torch.no_grad():

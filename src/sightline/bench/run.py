@@ -80,7 +80,7 @@ def _rows(
     setting: Setting, training: bool, rows: Sequence[tuple[str, Mode]], steps: int, device: torch.device
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The floor, then row after row, all on the tensors of one base model."""
-    base = random_base(setting, device, setting.dtype)
+    base = random_base(setting, device)
     if training:
         choose_trainable(base, Model(train="paper"))
     yield FLOOR, _if_it_fits(lambda: measure(floor_step(base, setting, training), steps, device))
@@ -121,7 +121,7 @@ def make_step(model: Any, setting: Setting, training: bool, device: torch.device
 
         def infer() -> Tensor:
             with torch.no_grad():
-                return model(**arguments)[0].float()
+                return model(**arguments)[0]
 
         return infer
 
@@ -161,7 +161,7 @@ def measure(step: Callable[[], Any], steps: int, device: torch.device) -> dict[s
 
 def distance(output: Tensor, stock: Tensor) -> dict[str, float]:
     """How far an output is from the eager stock model's, of its RMS: the RMS of the difference, and the largest."""
-    difference, size = output - stock, stock.square().mean().sqrt()
+    difference, size = output.float() - stock.float(), stock.float().square().mean().sqrt()
     return {
         "off_stock": (difference.square().mean().sqrt() / size).item(),
         "off_stock_most": (difference.abs().max() / size).item(),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.backbones.stock import EXPERTS, AnyWanPipeline
+from sightline.checks import nearest_frames, nearest_size
 from sightline.errors import SightlineError
 from sightline.files import reason
 
@@ -85,10 +86,7 @@ class ModelFacts:
         return ((frames - 1) // self.temporal + 1) * (width // self.stride_x) * (height // self.stride_y)
 
     def require_size(self, width: int, height: int) -> None:
-        wide, high = (
-            max(stride, round(side / stride) * stride)
-            for side, stride in ((width, self.stride_x), (height, self.stride_y))
-        )
+        wide, high = nearest_size(width, height, self.stride_x, self.stride_y)
         if (wide, high) != (width, height):
             raise SightlineError(
                 f"size is {width}x{height}: expected multiples of {self.stride_x}x{self.stride_y}, "
@@ -96,8 +94,7 @@ class ModelFacts:
             )
 
     def require_frames(self, frames: int) -> None:
-        if (frames - 1) % self.temporal:
-            nearest = round((frames - 1) / self.temporal) * self.temporal + 1
+        if (nearest := nearest_frames(frames, self.temporal)) != frames:
             raise SightlineError(
                 f"frames is {frames}: expected {self.temporal} n + 1 for this model, the nearest is {nearest}."
             )

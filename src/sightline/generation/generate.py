@@ -11,7 +11,7 @@ from sightline.backbones.stock import AnyWanPipeline, WanImageToVideoPipeline, W
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.tokens import CameraTokens, LatentPose
 from sightline.cameras.trajectory import Trajectory
-from sightline.checks import checked_seed, number, whole_number
+from sightline.checks import checked_seed, nearest_frames, nearest_size, number, whole_number
 from sightline.errors import SightlineError
 from sightline.generation.facts import ModelFacts
 from sightline.generation.pipelines import experts, require_pipeline
@@ -124,16 +124,12 @@ def camera_tokens(
 
 def _require_fit(trajectory: Trajectory, temporal: int, stride_x: int, stride_y: int) -> None:
     frames = len(trajectory)
-    if (frames - 1) % temporal:
-        nearest = round((frames - 1) / temporal) * temporal + 1
+    if (nearest := nearest_frames(frames, temporal)) != frames:
         raise SightlineError(
             f"trajectory has {frames} frames: expected {temporal}n + 1, the nearest is {nearest} "
             f"(trajectory.resampled({nearest}))."
         )
-    width, height = (
-        max(stride, round(side / stride) * stride)
-        for side, stride in ((trajectory.width, stride_x), (trajectory.height, stride_y))
-    )
+    width, height = nearest_size(trajectory.width, trajectory.height, stride_x, stride_y)
     if (width, height) != (trajectory.width, trajectory.height):
         raise SightlineError(
             f"trajectory is for {trajectory.width}x{trajectory.height}: expected multiples of {stride_x}x{stride_y}, "

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from sightline.kernels.tiles_triton import _place, block_of, runs_of
+from sightline.kernels.tiles_triton import _place, block_of, dense, runs_of
 
 TOKENS, BLOCK = 32, 128  # of the table's gradient
 RUNS = 64
@@ -99,7 +99,7 @@ def _table_gradient(grad, x, statistics, index, of_grad, of_product, run, rows, 
 
 def modulate(x: Tensor, shift: Tensor, scale: Tensor, index: Tensor, eps: float) -> Tensor:
     """As `plain.modulate`."""
-    x, (shift, scale) = _dense(x), _tables(shift, scale)
+    x, (shift, scale) = dense(x), _tables(shift, scale)
     batch, length, dim = x.shape
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     block = triton.next_power_of_2(dim)
@@ -114,7 +114,7 @@ def modulate_backward(
     grad: Tensor, x: Tensor, shift: Tensor, scale: Tensor, index: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """As `plain.modulate_backward`."""
-    grad, x, (scale,) = grad.contiguous(), _dense(x), _tables(scale)
+    grad, x, (scale,) = grad.contiguous(), dense(x), _tables(scale)
     batch, length, dim = x.shape
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
     statistics = torch.empty(batch * length, 2, dtype=torch.float32, device=x.device)
@@ -129,17 +129,17 @@ def modulate_backward(
 
 def add_gated(x: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> Tensor:
     """As `plain.add_gated`."""
-    return _gated(_dense(x), y, gate, index, x.dtype)
+    return _gated(dense(x), y, gate, index, x.dtype)
 
 
 def add_gated_backward(grad: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     """As `plain.add_gated_backward`."""
-    grad, y = grad.contiguous(), _dense(y)
+    grad, y = grad.contiguous(), dense(y)
     return _gated(None, grad, gate, index, y.dtype), _by_row(grad, y, None, index, len(gate))[0]
 
 
 def _gated(x: Tensor | None, y: Tensor, gate: Tensor, index: Tensor, dtype: torch.dtype) -> Tensor:
-    y, (gate,) = _dense(y), _tables(gate)
+    y, (gate,) = dense(y), _tables(gate)
     batch, length, dim = y.shape
     out = torch.empty(y.shape, dtype=dtype, device=y.device)
     base, block = y if x is None else x, triton.next_power_of_2(dim)
@@ -166,13 +166,9 @@ def _by_row(grad: Tensor, x: Tensor, statistics: Tensor | None, index: Tensor, e
     return [one.sum(0) for one in sums]  # apart: an operation's results may not share memory
 
 
-def _dense(x: Tensor) -> Tensor:
-    return x if x.stride(-1) == 1 else x.contiguous()
-
-
 def _tables(*tables: Tensor) -> list[Tensor]:
     """Float32, unit stride along the width and one row stride for all: parts of one table keep it without a copy."""
-    tables = tuple(_dense(table.float()) for table in tables)
+    tables = tuple(dense(table.float()) for table in tables)
     if len({table.stride(0) for table in tables}) > 1:
         tables = tuple(table.contiguous() for table in tables)
     return list(tables)

@@ -17,7 +17,7 @@ from torch import Tensor
 from sightline.cameras.tokens import LOG_SCALE_OFFSET
 from sightline.errors import SightlineError
 from sightline.kernels.plain import RAY_EPS, ScopeWeights
-from sightline.kernels.tiles_triton import _place, block_of
+from sightline.kernels.tiles_triton import _place, block_of, dense
 
 DELTA: tl.constexpr = tl.constexpr(LOG_SCALE_OFFSET.start)
 PACK_BLOCK = 128
@@ -178,7 +178,7 @@ class Call:
         for name, (tensor, shape) in expected.items():  # a kernel would read whatever lies beyond
             if tensor.shape != torch.Size(shape):
                 raise SightlineError(f"{name} has shape {tuple(tensor.shape)}: expected {tuple(shape)}.")
-        self.query, self.key = (x if x.stride(-1) == 1 else x.contiguous() for x in (query, key))
+        self.query, self.key = dense(query), dense(key)
         self.rows, self.eps, self.floor = batch * length, eps, floor
         self.places = (self.rows, length)
         self.strides = (*self.query.stride()[:2], *self.key.stride()[:2])
@@ -192,7 +192,7 @@ class Call:
         if camera is not None:
             self.weights = weights = ScopeWeights(*(x.float().contiguous() for x in scope))
             self.hidden = len(weights.gate_in)
-            rows = camera.float() if camera.stride(-1) == 1 else camera.float().contiguous()
+            rows = dense(camera.float())
             self.camera_strides = (rows.stride(0) if len(rows) > 1 else 0, rows.stride(1))
             packed, grams = self._pack(weights)
             parts = len(grams)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import triton
 import triton.language as tl
+from torch import Tensor
 
 
 @triton.jit
 def _place(row, length):  # -> row, clip, place in the clip
     clip = row // length  # counted in 32 bits, which divide fast; offsets need 64
     return row.to(tl.int64), clip.to(tl.int64), (row - clip * length).to(tl.int64)
+
+
+def dense(x: Tensor) -> Tensor:
+    """With channels side by side in memory; other strides are the kernels' own business."""
+    return x if x.stride(-1) == 1 else x.contiguous()
 
 
 def block_of(most: int, dim: int) -> int:
