@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import itertools
 import json
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed as dist
 import torch.multiprocessing as mp
 from safetensors.torch import load_file
 
@@ -242,11 +244,13 @@ def test_a_recipe_that_cannot_run_says_why(small, section, settings, sentence):
 
 
 def worker(rank, port, runs):
+    faulthandler.enable()  # a crash tells where
     torch.set_num_threads(1)
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in place.items()})
     for recipe, resume in runs:
         trainer.train(recipe, resume)
+    dist.destroy_process_group()
 
 
 def train_on_two(runs):

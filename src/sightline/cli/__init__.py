@@ -40,12 +40,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise SightlineError(f"the verb is {verb!r}: expected one of {', '.join(VERBS)} (see sightline --help).")
         with _notes_on_stderr():
             importlib.import_module(f"sightline.cli.{verb}").main(rest)
+        _leave_group()
     except SightlineError as error:
         print(f"sightline: {error}", file=sys.stderr)
         return FAULT
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
+
+
+def _leave_group() -> None:
+    """The threads of a process group that is still open when the interpreter ends can crash a finished command."""
+    distributed = sys.modules.get("torch.distributed")  # only where a verb has loaded it: torch takes seconds
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 def _help() -> str:

@@ -133,8 +133,6 @@ class _Protocol(_Filming):
             print_line(
                 f"wrote {self.output / PAGE}; {found['n']['failed']} of {found['n']['asked']} clips have no pose"
             )
-        if state is not None:
-            state.destroy_process_group()
 
     def opened(self, model: Model) -> Any:
         """The run: cases, metrics and settings, checked before any weight of the model is loaded."""

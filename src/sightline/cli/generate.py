@@ -68,8 +68,6 @@ class Generate:
             _tell(self.job, run_job(model, self.job, overwrite=self.overwrite, rank=rank))
         else:
             self._run_all(model, jobs, state)
-        if state is not None:
-            state.destroy_process_group()
 
     def _run_all(self, model: Model, jobs: Sequence[Job], state: PartialState | None) -> None:
         from sightline.generation.batch import run_jobs

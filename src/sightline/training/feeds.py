@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -50,11 +50,12 @@ class Feed:
         workers: int,
         device: torch.device,
         chance: Callable[[Batch], Draw],
-    ) -> Iterator[tuple[Batch, Draw]]:
+    ) -> Generator[tuple[Batch, Draw], None, None]:
         """This process's micro-batches of the clips start, start + 1, ..., with what chance decides for each.
 
         batch: clips of a whole step. share: the micro-batches of a step that are this process's. The next ones are read and
         drawn while one is used: a generator per clip is some hundred small launches, during which a device would idle.
+        Closing it waits for those: nothing is read any more when a run is over.
         """
 
         def ready(indices: Sequence[int], numbers: Sequence[int]) -> tuple[Batch, Draw]:
@@ -71,7 +72,7 @@ class Feed:
                     start += batch
                 yield waiting.pop(0).result()
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
     def validation(self, indices: Sequence[int], device: torch.device) -> Batch:
         """Held-out clips. Their numbers are negative and fixed, so their noise is the same at every validation."""

@@ -116,6 +116,7 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
                     validation.validate(model, bare, pipe, feed, recipe, report, finished, device)
             if last:
                 break
+        batches.close()
     accelerator.wait_for_everyone()
     return run
 

@@ -1,0 +1,37 @@
+"""Feeds: what is read ahead ends with the run."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import torch
+
+from sightline.data.clips import Clips
+from sightline.data.cut import Cut
+from sightline.data.encode import ClipEncoder
+from sightline.data.order import Shuffled
+from sightline.data.sources import open_sources
+from sightline.lab.tiny import tiny_pipeline
+from sightline.training.encoded import OneByOne, encode_clip
+from sightline.training.feeds import Feed
+
+
+def test_a_closed_feed_reads_nothing_more():
+    encoder, cut = ClipEncoder(tiny_pipeline("pixels")), Cut(frames=5, width=16, height=16)
+    found = Clips(open_sources(["worlds:orbit?clips=3"]), cut, part="all")
+    clips = OneByOne(found, range(3), lambda clip: encode_clip(encoder, 8, clip), (1, 2, 2), 8, keep=True)
+    at_work = threading.Semaphore(0)
+
+    def slowly(batch):
+        at_work.release()
+        time.sleep(0.5)
+
+    before = set(threading.enumerate())
+    feed = Feed(clips, clips, Shuffled(3, seed=0), torch.zeros(8, 4), with_camera=True)
+    batches = feed.micro_batches(0, 1, [slice(0, 1)], 2, torch.device("cpu"), slowly)
+    next(batches)
+    for _ in range(2):  # the one that was asked for, and one that is read ahead of its use
+        at_work.acquire(timeout=10)
+    batches.close()
+    assert set(threading.enumerate()) == before
