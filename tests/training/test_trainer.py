@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import random
-import shutil
 import signal
 import socket
 import time
@@ -262,34 +261,29 @@ def train_on_two(runs):
 
 
 def test_one_process_ddp_and_fsdp2_train_alike_and_continue_each_other(small, tmp_path):
-    runs = {"one": small}
-    for parallel in ("ddp", "fsdp2"):
-        runs[parallel] = changed(small, output=str(tmp_path / parallel), parallel=parallel)
+    runs = {way: changed(small, output=str(tmp_path / way)) for way in ("one", "ddp", "fsdp2")}
+    runs["fsdp2"] = changed(runs["fsdp2"], parallel="fsdp2")
+    # From each one's checkpoint of step 5, each other way does step 6.
+    moved = {"one": [], "ddp": [], "fsdp2": []}
+    for source, target in itertools.permutations(runs, 2):
+        step_5 = Path(runs[source].output) / "checkpoints" / "step-00000005"
+        moved[target].append((changed(runs[target], output=str(tmp_path / f"{source}-{target}")), str(step_5)))
     trainer.train(runs["one"])
-    train_on_two([(runs["ddp"], None), (runs["fsdp2"], None)])
+    train_on_two([(runs["ddp"], None), (runs["fsdp2"], None), *moved["ddp"], *moved["fsdp2"]])
+    for recipe, step_5 in moved["one"]:
+        trainer.train(recipe, step_5)
+
     expected, losses = tensors_of(runs["one"].output), losses_of(runs["one"].output)
-    for parallel in ("ddp", "fsdp2"):
-        found = losses_of(runs[parallel].output)
-        assert all(abs(found[step] - losses[step]) < 1e-5 for step in losses), parallel
-        tensors = tensors_of(runs[parallel].output)
+    for way in ("ddp", "fsdp2"):
+        found = losses_of(runs[way].output)
+        assert all(abs(found[step] - losses[step]) < 1e-5 for step in losses), way
+        tensors = tensors_of(runs[way].output)
         assert tensors.keys() == expected.keys()
         for name, tensor in tensors.items():
-            torch.testing.assert_close(tensor, expected[name], atol=2e-3, rtol=1e-2, msg=f"{parallel} {name}")
-
-    # From each one's checkpoint of step 5, each other way does step 6 and comes to the same loss.
-    on_two, moved = [], []
-    for source, target in itertools.permutations(runs, 2):
-        recipe = changed(runs[target], output=str(tmp_path / f"{source}-{target}"))
-        step_5 = list_checkpoints(Path(runs[source].output) / "checkpoints")[0]
-        shutil.copytree(step_5, Path(recipe.output) / "checkpoints" / step_5.name)
-        moved.append(recipe.output)
-        if target == "one":
-            trainer.train(recipe, "latest")
-        else:
-            on_two.append((recipe, "latest"))
-    train_on_two(on_two)
-    for run in moved:
-        assert list(losses_of(run)) == [5] and abs(losses_of(run)[5] - losses[5]) < 1e-4, run
+            torch.testing.assert_close(tensor, expected[name], atol=2e-3, rtol=1e-2, msg=f"{way} {name}")
+    for recipe, _ in itertools.chain(*moved.values()):
+        last = losses_of(recipe.output)
+        assert list(last) == [5] and abs(last[5] - losses[5]) < 1e-4, recipe.output
 
 
 def test_a_checkpoint_fills_what_it_was_made_from(small):
