@@ -14,6 +14,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 
 from sightline.checks import parsed_size
 from sightline.cli._console import print_line, print_table
+from sightline.cli._path_tables import print_numbers, print_rows, span
 from sightline.errors import SightlineError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ class Make:
         shot: Any = {"frames": self.frames, "width": width, "height": height, "fps": self.fps}
         shot |= _given(focal_mm=self.focal_mm, easing=self.easing)
         path = moves.parse(self.moves, **shot)
-        _print_numbers(self.moves, path)
+        print_numbers(self.moves, path)
         if self.out is not None:
             path.save(self.out, format=self.format)
             print_line(f"wrote {self.out}")
@@ -133,10 +134,10 @@ class Show(_Reading):
         if self.latent:
             paths = [_latent(name, path) for name, path in zip(names, paths, strict=True)]
         if len(paths) == 1:
-            _print_numbers(names[0], paths[0])
+            print_numbers(names[0], paths[0])
             draw, title, labels = Path(f"{Path(names[0]).stem}.path.png"), names[0], None
         else:
-            _print_rows(names, paths)
+            print_rows(names, paths)
             draw, title, labels = Path("paths.png"), f"{len(paths)} camera paths", names
         draw = self.plot or draw
         draw_trajectories(paths, draw, title=title, labels=labels)
@@ -205,7 +206,7 @@ class Compare(_Reading):
         print_table(f"{names[1]} against {names[0]}", ("difference", "mean", "largest"), rows)
         print_line(f"path length of {names[1]} / {names[0]}: {found.path_length_ratio:.4g}")
         print_line(
-            f"focal length of {names[1]} / {names[0]}: {_span(float(found.focal.min()), float(found.focal.max()))}"
+            f"focal length of {names[1]} / {names[0]}: {span(float(found.focal.min()), float(found.focal.max()))}"
         )
         if self.plot is not None:
             draw_trajectories(paths, self.plot, title="two camera paths", labels=names)
@@ -244,7 +245,7 @@ class Formats:
         print_table("formats", ("name", "what it is", "a written file loses"), rows)
 
 
-# -- words and tables --------------------------------------------------------------------------------------------------
+# -- options --------------------------------------------------------------------------------------------------
 
 
 def _given(**options: Any) -> dict[str, Any]:
@@ -264,46 +265,3 @@ def _latent(name: str, path: Trajectory) -> Trajectory:
     if len(path) % 4 != 1:
         raise SightlineError(f"{name} has {len(path)} frames: expected 4 k + 1 for latent frames.")
     return path.replace(camera_to_world=path.camera_to_world[::4], intrinsics=path.intrinsics[::4], fps=path.fps / 4)
-
-
-def _span(low: float, high: float) -> str:
-    """One number, or two where they differ in what is printed."""
-    first, last = f"{low:.4g}", f"{high:.4g}"
-    return first if first == last else f"{first} to {last}"
-
-
-def _print_numbers(title: str, path: Trajectory) -> None:
-    from sightline.cameras.statistics import TOKEN_GRID, path_statistics
-
-    found, unit = path_statistics(path), path.unit
-    moment, (rows, columns) = found.moment, TOKEN_GRID
-    lines = [
-        ("frames", f"{found.frames}, {found.seconds:.4g} s at {path.fps:g} fps"),
-        ("picture", f"{path.width}x{path.height}" + (f", xi {path.xi:g}" if path.xi else "")),
-        ("lens", f"{_span(*found.focal_mm)} mm, {_span(*found.horizontal_fov)} degrees across"),
-        ("path length", f"{found.path_length:.4g} {unit}"),
-        ("extent", f"{found.extent:.4g} {unit} at most from the first camera"),
-        ("first to last", f"{found.net_displacement:.4g} {unit}, {found.net_turn:.4g} degrees"),
-        ("loop gap", f"{found.loop_gap:.2%} of the extent"),
-        ("total turn", f"{found.total_turn:.4g} degrees"),
-        ("largest step", f"{found.largest_step:.4g} {unit}, {found.largest_turn:.4g} degrees"),
-        ("moment |m|", f"median {moment.median:.4g}, 5 to 95 %: {_span(moment.percentile_5, moment.percentile_95)}"),
-        ("m = 0", f"{moment.zero_share:.2%} of the tokens, {columns}x{rows} a frame"),
-    ]
-    print_table(title, ("", ""), lines)
-
-
-def _print_rows(names: Sequence[str], paths: Sequence[Trajectory]) -> None:
-    from sightline.cameras.statistics import path_statistics
-
-    rows = []
-    for name, path in zip(names, paths, strict=True):
-        found = path_statistics(path)
-        rows.append(
-            (
-                name, str(found.frames), f"{found.seconds:.4g}", f"{found.path_length:.4g}", f"{found.extent:.4g}",
-                f"{found.loop_gap:.1%}", f"{found.total_turn:.4g}", _span(*found.focal_mm), f"{found.moment.median:.4g}",
-            )
-        )  # fmt: skip
-    header = ("file", "frames", "s", "length", "extent", "gap", "turn", "mm", "|m|")
-    print_table(f"{len(paths)} camera paths", header, rows)

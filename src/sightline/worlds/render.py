@@ -8,23 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from sightline.checks import whole_number
 from sightline.errors import SightlineError
-from sightline.worlds.floor_light import floor_extent, floor_light
 from sightline.worlds.rays import Packets, camera_rays, first_hit, tile_candidates
-from sightline.worlds.scene import FAR, KINDS, MOVERS, Scene
+from sightline.worlds.scene import FAR, KINDS, Scene
 from sightline.worlds.shading import Surroundings, shade
-from sightline.worlds.textures import LATTICE
+from sightline.worlds.views import View
 
 DEFAULT_SAMPLES = 4
-DEFAULT_FPS = 16.0
 _TILE = 16  # pixels on a side
 _TILE_MARGIN = 1.5  # pixels around a tile within which solids count as met
 # CPU: what stays in a core's cache through the hundreds of operations on it, and what torch leaves to one thread, so that
@@ -51,7 +48,7 @@ def render_batch(
     seconds: the time of each frame, for what moves; 16 frames per second from 0 unless given.
     samples: rays per pixel. compile: fuse with torch.compile; by default on CUDA only.
     """
-    view = _View.checked(scenes, camera_to_world, intrinsics, xi, width, height, seconds)
+    view = View.checked(scenes, camera_to_world, intrinsics, xi, width, height, seconds)
     return _frames(view, samples, compile), _depth(view, compile)
 
 
@@ -68,7 +65,7 @@ def render_frames(
     compile: bool | None = None,
 ) -> Tensor:
     """The frames of `render_batch` alone."""
-    return _frames(_View.checked(scenes, camera_to_world, intrinsics, xi, width, height, seconds), samples, compile)
+    return _frames(View.checked(scenes, camera_to_world, intrinsics, xi, width, height, seconds), samples, compile)
 
 
 def render_depth(
@@ -83,7 +80,7 @@ def render_depth(
     compile: bool | None = None,
 ) -> Tensor:
     """The depth of `render_batch` alone."""
-    return _depth(_View.checked(scenes, camera_to_world, intrinsics, xi, width, height, seconds), compile)
+    return _depth(View.checked(scenes, camera_to_world, intrinsics, xi, width, height, seconds), compile)
 
 
 def sample_offsets(samples: int) -> Tensor:  # -> [S, 2] in (0, 1)
@@ -99,80 +96,7 @@ def sample_offsets(samples: int) -> Tensor:  # -> [S, 2] in (0, 1)
     return torch.stack(torch.meshgrid(step, step, indexing="xy"), dim=-1).reshape(-1, 2)
 
 
-# -- views and packets ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class _View:
-    """Checked arguments: scenes, and per frame a camera row [B, T, 17] and the solids [B, T, N, 8]."""
-
-    scenes: Scene
-    camera: Tensor
-    solids: Tensor
-    width: int
-    height: int
-
-    @classmethod
-    def checked(
-        cls, scenes: Scene, poses: Tensor, lens: Tensor, xi: Tensor, width: int, height: int, seconds: Tensor | None
-    ) -> _View:
-        width, height = whole_number("width", width), whole_number("height", height)
-        clips, frames = len(scenes), poses.shape[1] if poses.ndim == 4 else 0
-        for name, value, shape in (
-            ("camera_to_world", poses, (clips, frames, 4, 4)),
-            ("intrinsics", lens, (clips, frames, 3, 3)),
-            ("xi", xi, (clips,)),
-        ):
-            if frames == 0 or tuple(value.shape) != shape:
-                expected = str(list(shape)).replace(" 0,", " T,")
-                raise SightlineError(f"{name} has shape {tuple(value.shape)}: expected {expected} for {clips} scenes.")
-        if seconds is None:
-            seconds = (torch.arange(frames) / DEFAULT_FPS).expand(clips, -1)
-        elif tuple(seconds.shape) != (clips, frames):
-            raise SightlineError(
-                f"seconds has shape {tuple(seconds.shape)}: expected {[clips, frames]}, a time per frame."
-            )
-        focal = torch.stack([lens[..., 0, 0], lens[..., 1, 1], lens[..., 0, 2], lens[..., 1, 2]], -1)
-        parts = [poses[..., :3, :3].flatten(2), poses[..., :3, 3], focal, xi[:, None, None].expand(-1, frames, 1)]
-        camera = torch.cat([part.to(scenes.device, torch.float32) for part in parts], -1)
-        return cls(scenes, camera, scenes.solids_at(seconds.to(scenes.device)), width, height)
-
-    def of_clips(self, chosen: slice) -> _View:
-        scene = self.scenes
-        some = Scene(
-            scene.solids[chosen], scene.room[chosen], scene.materials[chosen], scene.light[chosen], scene.notes[chosen]
-        )
-        return replace(self, scenes=some, camera=self.camera[chosen], solids=self.solids[chosen])
-
-    def packets(self) -> tuple[Packets, Tensor]:
-        """One packet per frame, and the scene number of each."""
-        frames = self.camera.shape[1]
-        clip = torch.arange(len(self.scenes), device=self.camera.device).repeat_interleave(frames)
-        return Packets(self.camera.flatten(0, 1), self.solids.flatten(0, 1), self.scenes.room[clip]), clip
-
-    def surroundings(self, clip: Tensor, lit: bool) -> Surroundings:
-        """lit: whether colours are wanted, for which the light on the floor is worked out first."""
-        scene = self.scenes
-        return Surroundings(
-            clip=clip,
-            materials=scene.materials.movedim(-1, 0).contiguous(),
-            light=scene.light[clip],
-            floor_light=floor_light(scene) if lit else scene.light[:, None],
-            floor_extent=floor_extent(scene)[clip],
-            lattice=LATTICE.to(scene.device),
-            movers=self._blobs(),
-        )
-
-    def _blobs(self) -> dict[int, Tensor]:
-        """How dark the shadow is that each moving solid drags along, [B] per slot that may move."""
-        if not self.scenes.moves:
-            return {}
-        blobs = {slot: 0.65 * (self.scenes.solids[:, slot, 11] > 0).float() for slot in MOVERS}
-        # On CUDA all slots are kept: asking which are empty would wait for the device, and change the compiled shape.
-        return {slot: blob for slot, blob in blobs.items() if blob.is_cuda or bool(blob.any())}
-
-
-def _frames(view: _View, samples: int, compile: bool | None) -> Tensor:
+def _frames(view: View, samples: int, compile: bool | None) -> Tensor:
     offsets = sample_offsets(samples)
     footprint = 1.0 if samples == 1 else 1.25 / samples**0.5
 
@@ -184,7 +108,7 @@ def _frames(view: _View, samples: int, compile: bool | None) -> Tensor:
     )
 
 
-def _depth(view: _View, compile: bool | None) -> Tensor:
+def _depth(view: View, compile: bool | None) -> Tensor:
     return _cast(view, sample_offsets(1), _depth_of, torch.empty(1), compile, _compiled_depth)[..., 0]
 
 
@@ -235,7 +159,7 @@ def _depth_compiler() -> Callable[..., Tensor]:
     return torch.compile(lambda packets, around, x, y: _depth_of(packets, around, x, y, None), dynamic=False)
 
 
-def _cast(view: _View, offsets: Tensor, per_ray: Any, like: Tensor, compile: bool | None, compiled: Any) -> Tensor:
+def _cast(view: View, offsets: Tensor, per_ray: Any, like: Tensor, compile: bool | None, compiled: Any) -> Tensor:
     if compile or (compile is None and view.camera.is_cuda):
         return _cast_whole(view, offsets, compiled, like, _COMPILED_RAYS_AT_ONCE)
     if view.camera.is_cuda:  # eager: rays by solids are kept in memory, so fewer at once
@@ -243,7 +167,7 @@ def _cast(view: _View, offsets: Tensor, per_ray: Any, like: Tensor, compile: boo
     return _cast_tiles(view, offsets, per_ray, like)
 
 
-def _cast_whole(view: _View, offsets: Tensor, per_ray: Any, like: Tensor, rays_at_once: int) -> Tensor:
+def _cast_whole(view: View, offsets: Tensor, per_ray: Any, like: Tensor, rays_at_once: int) -> Tensor:
     """All rays of a frame at once against all solids, a fixed number of clips at a time."""
     clips, frames, pixels = len(view.scenes), view.camera.shape[1], view.height * view.width
     out = torch.empty(clips, frames, pixels, len(like), dtype=like.dtype, device=view.camera.device)
@@ -261,7 +185,7 @@ def _cast_whole(view: _View, offsets: Tensor, per_ray: Any, like: Tensor, rays_a
     return out.unflatten(2, (view.height, view.width))
 
 
-def _cast_tiles(view: _View, offsets: Tensor, per_ray: Any, like: Tensor) -> Tensor:
+def _cast_tiles(view: View, offsets: Tensor, per_ray: Any, like: Tensor) -> Tensor:
     """Tiles sorted by how many solids they may meet, so that each group tests few; put back in order at the end."""
     rows, columns = -(-view.height // _TILE), -(-view.width // _TILE)
     tiles, area = rows * columns, _TILE * _TILE

@@ -26,9 +26,10 @@ from sightline.worlds.builder import Builder
 from sightline.worlds.captions import caption
 from sightline.worlds.outdoor import build_outdoor
 from sightline.worlds.paths import sample_paths
-from sightline.worlds.render import DEFAULT_FPS, render_batch, render_depth, render_frames
+from sightline.worlds.render import render_batch, render_depth, render_frames
 from sightline.worlds.rooms import build_room
 from sightline.worlds.scene import Scene, stack
+from sightline.worlds.views import DEFAULT_FPS
 
 STYLES = ("walkthrough", "orbit", "panorama", "openworld")
 OPENWORLD_SCALE = 1 / 20
