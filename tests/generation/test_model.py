@@ -8,6 +8,7 @@ import pytest
 import torch
 from diffusers import AutoencoderKLWan, WanPipeline
 
+from sightline import kernels
 from sightline.backbones import accelerate
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.errors import SightlineError
@@ -50,6 +51,13 @@ def test_fused_kernels_come_before_whatever_wraps_a_module(monkeypatch):
     _, transformer = laid_out(fused=True, attention="native", compile=True, offload="group")
     names = [call[0] for call in transformer.method_calls]
     assert names == ["eval", "set_attention_backend", "compile_repeated_blocks"]
+
+
+def test_the_settings_say_fused_only_where_the_kernels_run(monkeypatch):
+    monkeypatch.setattr(kernels, "INTERPRETED", False)
+    assert Model(ModelOptions(fused=True), GPU).settings()["fused"] is kernels.HAS_TRITON
+    assert not Model(ModelOptions(fused=True), torch.device("cpu")).settings()["fused"]
+    assert not Model(ModelOptions(), GPU).settings()["fused"]
 
 
 def test_weights_wait_in_main_memory_when_they_are_offloaded(monkeypatch):

@@ -200,6 +200,8 @@ class Model:
 
     def settings(self) -> dict[str, Any]:
         """What a file of settings says of the model."""
+        from sightline.kernels import why_not
+
         options = self.options
         return {
             "name": options.model or "the lab model",
@@ -209,7 +211,7 @@ class Model:
             "device": self.device.type,
             "offload": options.offload,
             "compile": options.compile,
-            "fused": options.fused,
+            "fused": options.fused and why_not(self.device, self.dtype) is None,
             "attention": options.attention or "native",
             "tiled_decode": options.tiled_decode,
             "context_parallel": self.processes if options.context_parallel != "none" else 1,

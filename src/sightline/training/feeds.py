@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import islice
@@ -110,6 +110,7 @@ def make_feed(
         out = [is_held_out(entry["source"], scene_of(entry), data.held_out) for entry in cached.entries]
         kept = [index for index, held in enumerate(out) if not held]
         others = [index for index, held in enumerate(out) if held]
+        _require_some(data, kept, others)
         train, held_out = (
             OneByOne(cached, one, lambda clip: clip, patch, data.text_tokens, data.keep_in_memory)
             for one in (kept, others)
@@ -119,6 +120,7 @@ def make_feed(
         encoder.check_size(data.width, data.height)
         pipe.vae.to(device)  # clips are encoded where the model is trained
         clips = [_clips_of(data, part) for part in ("train", "held-out")]
+        _require_some(data, *clips)  # before a clip is filmed
         groups = grouped([clips[0].sources[window.source].name for window in clips[0].windows])
         if all(_made_to_measure(source, clips[0].cut) for source in clips[0].sources):
             train, held_out = (_filmed(part, data, encoder, patch, quiet) for part in clips)
@@ -127,9 +129,6 @@ def make_feed(
             train, held_out = (
                 OneByOne(part, range(len(part)), encode, patch, data.text_tokens, data.keep_in_memory) for part in clips
             )
-    for name, part in (("training", train), ("held-out", held_out)):
-        if not len(part):
-            raise SightlineError(f"the data has no {name} clips: expected some (data.held_out is {data.held_out}).")
     order: Order = Shuffled(len(train), seed)
     if data.weights:
         if len(data.weights) != len(groups):
@@ -143,6 +142,12 @@ def make_feed(
 def _clips_of(data: Data, part: Any) -> Clips:
     cut = Cut(frames=data.frames, width=data.width, height=data.height, near_depth=data.near_depth)
     return Clips(open_sources(data.sources), cut, part=part, held_out=data.held_out)
+
+
+def _require_some(data: Data, train: Sized, held_out: Sized) -> None:
+    for name, part in (("training", train), ("held-out", held_out)):
+        if not len(part):
+            raise SightlineError(f"the data has no {name} clips: expected some (data.held_out is {data.held_out}).")
 
 
 def _made_to_measure(source: Any, cut: Cut) -> bool:
