@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -21,6 +22,12 @@ def _kernels(x: Tensor, module: str) -> Any:
     if usable(x):
         return importlib.import_module(f"sightline.kernels.{module}")
     return plain
+
+
+def _without_autocast(x: Tensor) -> AbstractContextManager[Any]:
+    """Autocast off, where it is on: to enter it costs the processor time, of which small films have none to spare."""
+    kind = x.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
 
 @torch.library.custom_op("sightline::qk", mutates_args=())
@@ -38,7 +45,7 @@ def qk(
     flip: bool,
 ) -> tuple[Tensor, Tensor]:
     kernels = _kernels(query, "qk_triton")
-    with torch.autocast(query.device.type, enabled=False):  # which would round the twin's products to bf16
+    with _without_autocast(query):  # which would round the twin's products to bf16
         return kernels.qk(query, key, norm_query, norm_key, cos, sin, camera, scope, eps, floor, flip)
 
 
@@ -60,7 +67,7 @@ def qk_backward(
 ) -> list[Tensor]:
     kernels = _kernels(query, "qk_backward_triton")
     rest = (query, key, norm_query, norm_key, cos, sin, camera, scope, eps, floor, flip)
-    with torch.autocast(query.device.type, enabled=False):  # and those that end the kernels' gradient
+    with _without_autocast(query):  # and those that end the kernels' gradient
         return kernels.qk_backward(grad_query, grad_key, *rest)
 
 
