@@ -53,7 +53,7 @@ def test_fused_kernels_come_before_whatever_wraps_a_module(monkeypatch):
     assert names == ["eval", "set_attention_backend", "compile_repeated_blocks"]
 
 
-def test_the_settings_say_fused_only_where_the_kernels_run(monkeypatch):
+def test_the_settings_say_fused_only_where_the_kernels_can_run(monkeypatch):
     monkeypatch.setattr(kernels, "INTERPRETED", False)
     assert Model(ModelOptions(fused=True), GPU).settings()["fused"] is kernels.HAS_TRITON
     assert not Model(ModelOptions(fused=True), torch.device("cpu")).settings()["fused"]

@@ -26,6 +26,15 @@ VERBS = {
 FAULT, INTERRUPTED = 2, 130  # exit codes
 
 
+def command() -> int:
+    """`sightline` in a shell: `main`, in a process that ends with it."""
+    code = main()
+    distributed = sys.modules.get("torch.distributed")  # only where a verb has loaded it: torch takes seconds
+    if code == 0 and distributed is not None and distributed.is_available() and distributed.is_initialized():
+        distributed.destroy_process_group()  # whose threads can crash an interpreter that ends before them
+    return code
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code. Bad input is one sentence on stderr, never a traceback."""
     verb, *rest = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
@@ -40,20 +49,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise SightlineError(f"the verb is {verb!r}: expected one of {', '.join(VERBS)} (see sightline --help).")
         with _notes_on_stderr():
             importlib.import_module(f"sightline.cli.{verb}").main(rest)
-        _leave_group()
     except SightlineError as error:
         print(f"sightline: {error}", file=sys.stderr)
         return FAULT
     except KeyboardInterrupt:
         return INTERRUPTED
     return 0
-
-
-def _leave_group() -> None:
-    """The threads of a process group that is still open when the interpreter ends can crash a finished command."""
-    distributed = sys.modules.get("torch.distributed")  # only where a verb has loaded it: torch takes seconds
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        distributed.destroy_process_group()
 
 
 def _help() -> str:

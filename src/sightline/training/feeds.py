@@ -110,18 +110,17 @@ def make_feed(
         out = [is_held_out(entry["source"], scene_of(entry), data.held_out) for entry in cached.entries]
         kept = [index for index, held in enumerate(out) if not held]
         others = [index for index, held in enumerate(out) if held]
-        _require_some(data, kept, others)
+        order = _order(data, [cached.entries[index]["source"] for index in kept], others, seed)
         train, held_out = (
             OneByOne(cached, one, lambda clip: clip, patch, data.text_tokens, data.keep_in_memory)
             for one in (kept, others)
         )
-        groups = grouped([cached.entries[index]["source"] for index in kept])
     else:
         encoder.check_size(data.width, data.height)
         pipe.vae.to(device)  # clips are encoded where the model is trained
         clips = [_clips_of(data, part) for part in ("train", "held-out")]
-        _require_some(data, *clips)  # before a clip is filmed
-        groups = grouped([clips[0].sources[window.source].name for window in clips[0].windows])
+        names = [clips[0].sources[window.source].name for window in clips[0].windows]
+        order = _order(data, names, clips[1], seed)  # refused, where it must be, before a clip is filmed
         if all(_made_to_measure(source, clips[0].cut) for source in clips[0].sources):
             train, held_out = (_filmed(part, data, encoder, patch, quiet) for part in clips)
         else:
@@ -129,13 +128,6 @@ def make_feed(
             train, held_out = (
                 OneByOne(part, range(len(part)), encode, patch, data.text_tokens, data.keep_in_memory) for part in clips
             )
-    order: Order = Shuffled(len(train), seed)
-    if data.weights:
-        if len(data.weights) != len(groups):
-            raise SightlineError(
-                f"data.weights has {len(data.weights)} entries: expected {len(groups)}, for {list(groups)}."
-            )
-        order = Mixed(groups, dict(zip(groups, data.weights, strict=True)), seed)
     return Feed(train, held_out, order, empty_text, with_camera)
 
 
@@ -144,10 +136,20 @@ def _clips_of(data: Data, part: Any) -> Clips:
     return Clips(open_sources(data.sources), cut, part=part, held_out=data.held_out)
 
 
-def _require_some(data: Data, train: Sized, held_out: Sized) -> None:
-    for name, part in (("training", train), ("held-out", held_out)):
+def _order(data: Data, sources: Sequence[str], held_out: Sized, seed: int) -> Order:
+    """In which the training clips are seen; sources: of each of them, by name."""
+    for name, part in (("training", sources), ("held-out", held_out)):
         if not len(part):
             raise SightlineError(f"the data has no {name} clips: expected some (data.held_out is {data.held_out}).")
+    if not data.weights:
+        return Shuffled(len(sources), seed)
+    groups = grouped(sources)
+    if len(data.weights) != len(groups):
+        raise SightlineError(
+            f"data.weights has {len(data.weights)} entries: expected {len(groups)}, for the sources with training clips, "
+            f"{list(groups)}."
+        )
+    return Mixed(groups, dict(zip(groups, data.weights, strict=True)), seed)
 
 
 def _made_to_measure(source: Any, cut: Cut) -> bool:
