@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import faulthandler
 import math
 import os
+import socket
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+import torch.multiprocessing as mp
 from hypothesis import settings
 
 if not torch.cuda.is_available():
@@ -30,6 +34,19 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 2e-2}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first, so that no process is left alone with them at the end."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
+
+
+def start_two(worker: Callable[..., None], *arguments: Any) -> None:
+    """worker(rank, port, *arguments) in two processes, which can find each other at that port of this machine."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    mp.spawn(_traced, args=(worker, port, *arguments), nprocs=2)
+
+
+def _traced(rank: int, worker: Callable[..., None], *arguments: Any) -> None:
+    faulthandler.enable()  # a crash tells where
+    worker(rank, *arguments)
 
 
 def random_poses(frames: int, seed: int = 0, spread: float = 1.0) -> torch.Tensor:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
@@ -17,7 +15,7 @@ from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Scope
 from sightline.lab.tiny import tiny_transformer
-from tests.conftest import model_inputs, random_trajectory, wake
+from tests.conftest import model_inputs, random_trajectory, start_two, wake
 
 BATCH = 2
 
@@ -112,10 +110,7 @@ def worker(rank, port, case, folder):
 
 
 def on_two_processes(case, folder):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    mp.spawn(worker, args=(port, case, str(folder)), nprocs=2)
+    start_two(worker, case, str(folder))
     return torch.load(Path(folder) / "result.pt", weights_only=True)
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import faulthandler
 import itertools
 import json
 import os
 import random
 import signal
-import socket
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +14,6 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from safetensors.torch import load_file
 
 from sightline.backbones.adapter import load_camera
@@ -27,6 +24,7 @@ from sightline.training import trainer
 from sightline.training.checkpoint import list_checkpoints, load_checkpoint
 from sightline.training.export import export
 from sightline.training.recipe import Recipe
+from tests.conftest import start_two
 from tests.training.conftest import changed
 
 FILES = ("weights", "optimiser", "average")
@@ -242,8 +240,8 @@ def test_a_recipe_that_cannot_run_says_why(small, section, settings, sentence):
 # -- two processes --------------------------------------------------------------------------------------------------
 
 
-def worker(rank, port, runs):
-    faulthandler.enable()  # a crash tells where
+def train_each(rank, port, runs):
+    """Each (recipe, resume) in turn."""
     torch.set_num_threads(1)
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in place.items()})
@@ -252,35 +250,28 @@ def worker(rank, port, runs):
     dist.destroy_process_group()
 
 
-def train_on_two(runs):
-    """Each (recipe, resume) in turn, on the same two processes."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    mp.spawn(worker, args=(port, runs), nprocs=2)
-
-
 def test_one_process_ddp_and_fsdp2_train_alike_and_continue_each_other(small, tmp_path):
-    runs = {way: changed(small, output=str(tmp_path / way)) for way in ("one", "ddp", "fsdp2")}
-    runs["fsdp2"] = changed(runs["fsdp2"], parallel="fsdp2")
+    runs = {"one": small}
+    for parallel in ("ddp", "fsdp2"):
+        runs[parallel] = changed(small, output=str(tmp_path / parallel), parallel=parallel)
     # From each one's checkpoint of step 5, each other way does step 6.
     moved = {"one": [], "ddp": [], "fsdp2": []}
     for source, target in itertools.permutations(runs, 2):
         step_5 = Path(runs[source].output) / "checkpoints" / "step-00000005"
         moved[target].append((changed(runs[target], output=str(tmp_path / f"{source}-{target}")), str(step_5)))
     trainer.train(runs["one"])
-    train_on_two([(runs["ddp"], None), (runs["fsdp2"], None), *moved["ddp"], *moved["fsdp2"]])
+    start_two(train_each, [(runs["ddp"], None), (runs["fsdp2"], None), *moved["ddp"], *moved["fsdp2"]])
     for recipe, step_5 in moved["one"]:
         trainer.train(recipe, step_5)
 
     expected, losses = tensors_of(runs["one"].output), losses_of(runs["one"].output)
-    for way in ("ddp", "fsdp2"):
-        found = losses_of(runs[way].output)
-        assert all(abs(found[step] - losses[step]) < 1e-5 for step in losses), way
-        tensors = tensors_of(runs[way].output)
+    for parallel in ("ddp", "fsdp2"):
+        found = losses_of(runs[parallel].output)
+        assert all(abs(found[step] - losses[step]) < 1e-5 for step in losses), parallel
+        tensors = tensors_of(runs[parallel].output)
         assert tensors.keys() == expected.keys()
         for name, tensor in tensors.items():
-            torch.testing.assert_close(tensor, expected[name], atol=2e-3, rtol=1e-2, msg=f"{way} {name}")
+            torch.testing.assert_close(tensor, expected[name], atol=2e-3, rtol=1e-2, msg=f"{parallel} {name}")
     for recipe, _ in itertools.chain(*moved.values()):
         last = losses_of(recipe.output)
         assert list(last) == [5] and abs(last[5] - losses[5]) < 1e-4, recipe.output

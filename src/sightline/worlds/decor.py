@@ -6,11 +6,11 @@ import math
 
 from sightline.worlds.builder import Builder
 from sightline.worlds.furniture import woven
-from sightline.worlds.palettes import Palette, linear, mixed
+from sightline.worlds.palettes import DARK, Palette, linear, mixed
 from sightline.worlds.scene import CEILING, END_WALLS, FLOOR, SIDE_WALLS
 from sightline.worlds.textures import material
 
-_DARK, WHITE = (0.02, 0.02, 0.02), (0.85, 0.84, 0.8)
+WHITE = (0.85, 0.84, 0.8)
 # Walls as (turn of what stands with its back to them, x and z of the wall's middle as shares of half the room).
 WALLS = ((0.0, 0.0, -1.0), (math.pi / 2, -1.0, 0.0), (-math.pi / 2, 1.0, 0.0), (math.pi, 0.0, 1.0))
 
@@ -27,7 +27,7 @@ def paint(build: Builder, palette: Palette, place: str, height: float) -> str:
             face = mixed(tone, linear("brick red"), 0.6)
             wall_row = material(
                 face,
-                mixed(face, _DARK, 0.5),
+                mixed(face, DARK, 0.5),
                 mixed(face, WHITE, 0.45),
                 cell=(0.24, 0.08),
                 joint_width=(0.06, 0.16),
@@ -47,7 +47,7 @@ def paint(build: Builder, palette: Palette, place: str, height: float) -> str:
         else:
             wall_row = material(
                 tone,
-                mixed(tone, _DARK, 0.4),
+                mixed(tone, DARK, 0.4),
                 WHITE,
                 cell=(9.0, height),
                 joint_width=(0.0, skirting),
@@ -72,8 +72,8 @@ def paint(build: Builder, palette: Palette, place: str, height: float) -> str:
         tone = linear(pick.choice(palette.woods))
         surface = material(
             tone,
-            mixed(tone, _DARK, 0.7),
-            mixed(tone, _DARK, 0.75),
+            mixed(tone, DARK, 0.7),
+            mixed(tone, DARK, 0.75),
             cell=(1.3, 0.14),
             joint_width=(0.006, 0.06),
             shift=0.37,
@@ -85,7 +85,7 @@ def paint(build: Builder, palette: Palette, place: str, height: float) -> str:
         surface = material(
             mixed(light_tone, linear(second), 0.25),
             None,
-            mixed(light_tone, _DARK, 0.55),
+            mixed(light_tone, DARK, 0.55),
             cell=(size, size),
             joint_width=(0.04, 0.04),
             shades=0.1,
@@ -94,7 +94,7 @@ def paint(build: Builder, palette: Palette, place: str, height: float) -> str:
         surface = material(light_tone, linear(second), cell=(size, size), checker=(1.0, 1.0))
     else:
         tone = linear(pick.choice((*palette.accents, "warm grey")))
-        surface = material(mixed(tone, WHITE, 0.25), mixed(tone, _DARK, 0.4), noise=0.5, grain=(0.12, 0.12))
+        surface = material(mixed(tone, WHITE, 0.25), mixed(tone, DARK, 0.4), noise=0.5, grain=(0.12, 0.12))
     build.shell(FLOOR, surface)
     return f"{kind} floor"
 
@@ -108,7 +108,7 @@ def lay_rug(build: Builder, palette: Palette, width: float, depth: float) -> Non
         "dots": material(tone, mixed(other, WHITE, 0.4), cell=(0.3, 0.3), dot=0.28),
         "border": material(
             tone,
-            mixed(tone, _DARK, 0.4),
+            mixed(tone, DARK, 0.4),
             other,
             cell=(width - 0.12, depth - 0.12),
             joint_width=(0.07, 0.05),
@@ -151,7 +151,7 @@ def decorate(build: Builder, palette: Palette, half_x: float, half_z: float, hei
             build.name("window", "", 1.4)
         elif what == "door":
             tone = linear(pick.choice((*palette.woods, "white")))
-            leaf = material(tone, None, mixed(tone, _DARK, 0.4), cell=(0.44, 1.0), joint_width=(0.16, 0.1))
+            leaf = material(tone, None, mixed(tone, DARK, 0.4), cell=(0.44, 1.0), joint_width=(0.16, 0.1))
             build.box(leaf, (0.92, 2.05, 0.08), passable=True)
             build.name("door", "", 1.0)
         else:
@@ -161,7 +161,7 @@ def decorate(build: Builder, palette: Palette, half_x: float, half_z: float, hei
                 art = material(
                     linear(first),
                     linear(second),
-                    _DARK,
+                    DARK,
                     cell=(wide * 0.97, tall * 0.97),
                     joint_width=(0.06, 0.06),
                     noise=1.6,

@@ -4,21 +4,19 @@ its back towards -z, and names itself for the caption."""
 from __future__ import annotations
 
 from sightline.worlds.builder import Builder
-from sightline.worlds.palettes import Palette, linear, mixed
+from sightline.worlds.palettes import DARK, Palette, linear, mixed
 from sightline.worlds.textures import material
-
-_BLACK = (0.02, 0.02, 0.02)
 
 
 def plain(colour: str, noise: float = 0.12) -> list[float]:
     """Paint or fabric: one colour with a breath of unevenness."""
     tone = linear(colour)
-    return material(tone, mixed(tone, _BLACK, 0.5), noise=noise, grain=(0.35, 0.35))
+    return material(tone, mixed(tone, DARK, 0.5), noise=noise, grain=(0.35, 0.35))
 
 
 def wood(colour: str) -> list[float]:
     tone = linear(colour)
-    return material(tone, mixed(tone, _BLACK, 0.7), noise=0.5, grain=(0.6, 0.07))
+    return material(tone, mixed(tone, DARK, 0.7), noise=0.5, grain=(0.6, 0.07))
 
 
 def woven(colour: str, second: str, cell: float) -> list[float]:
@@ -93,7 +91,7 @@ def bookshelf(build: Builder, palette: Palette) -> float:
     width, height = build.random.uniform(0.8, 1.5), build.random.uniform(1.5, 2.1)
     rows = round(height / 0.36)
     books = material(
-        linear(palette.accents[0]), linear(palette.accents[1]), _BLACK, cell=(0.055, (height - 0.08) / rows),
+        linear(palette.accents[0]), linear(palette.accents[1]), DARK, cell=(0.055, (height - 0.08) / rows),
         joint_width=(0.1, 0.3), checker=(0.0, 0.0), shades=0.65, noise=1.0, grain=(0.12, 0.36),
     )  # fmt: skip
     build.box(wood(colour), (width, height, 0.3))
@@ -110,7 +108,7 @@ def cabinet(build: Builder, palette: Palette) -> float:
     width, height = build.random.uniform(0.9, 1.6), build.random.uniform(0.6, 1.0)
     tone = linear(colour)
     doors = material(
-        tone, None, mixed(tone, _BLACK, 0.6), cell=(width / 3, height), joint_width=(0.03, 0.02), shades=0.06
+        tone, None, mixed(tone, DARK, 0.6), cell=(width / 3, height), joint_width=(0.03, 0.02), shades=0.06
     )
     build.box(doors, (width, height, 0.42))
     build.box(
@@ -135,7 +133,7 @@ def lamp(build: Builder, palette: Palette) -> float:
 def plant(build: Builder, palette: Palette) -> float:
     pot = build.random.choice(("terracotta", "white", *palette.accents[:2]))
     leaf = linear(build.random.choice(("green", "forest green", "sage", "olive")))
-    leaves = material(leaf, mixed(leaf, _BLACK, 0.75), noise=1.1, grain=(0.1, 0.1))
+    leaves = material(leaf, mixed(leaf, DARK, 0.75), noise=1.1, grain=(0.1, 0.1))
     build.cylinder(plain(pot), 0.19, 0.36)
     spread = build.random.uniform(0.26, 0.36)
     build.ball(leaves, (spread, spread * 1.2, spread), base=0.34)

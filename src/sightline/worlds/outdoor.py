@@ -6,8 +6,8 @@ import math
 
 from sightline.worlds import outdoor_things as things
 from sightline.worlds.builder import Builder, light
-from sightline.worlds.outdoor_things import DARK, WHITE
-from sightline.worlds.palettes import FACADES, GROUNDS, linear, mixed
+from sightline.worlds.outdoor_things import WHITE
+from sightline.worlds.palettes import DARK, FACADES, GROUNDS, linear, mixed
 from sightline.worlds.scene import FAR, FLOOR, SKY, Scene
 from sightline.worlds.textures import material
 

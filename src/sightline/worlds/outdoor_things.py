@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from sightline.worlds.builder import Builder
 from sightline.worlds.furniture import plain, wood, woven
-from sightline.worlds.palettes import linear, mixed
+from sightline.worlds.palettes import DARK, linear, mixed
 from sightline.worlds.textures import material
 
-DARK, WHITE = (0.02, 0.02, 0.02), (0.9, 0.9, 0.88)
+WHITE = (0.9, 0.9, 0.88)
 _ACCENTS = ("red", "blue", "yellow", "orange", "teal", "white", "coral", "navy")
 
 

@@ -13,6 +13,7 @@ COLOURS = {
     "sand": "#d6c29c", "cream": "#eee2c6", "beige": "#d9cbb2", "white": "#efece6", "grey": "#8d9097",
     "warm grey": "#b5ada3", "slate": "#56616e", "charcoal": "#3a3d43", "brick red": "#9c4a3a", "black": "#2a2a2d",
 }  # fmt: skip
+DARK = (0.02, 0.02, 0.02)  # what other tones are mixed with for grain and joints
 
 
 @dataclass(frozen=True)
