@@ -20,7 +20,7 @@ from sightline.bench.models import FLOOR, Setting
 from sightline.bench.run import bench
 from sightline.checks import whole_number
 from sightline.figures import save_figure
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 FILMS = ((41, 832, 480), (81, 416, 256), (81, 832, 480), (81, 1280, 704), (121, 832, 480), (161, 832, 480))
 TINY_FILMS = ((9, 64, 64), (17, 64, 64))
@@ -41,7 +41,7 @@ def main(
     found = []
     for setting in settings:
         found.append(bench(setting, ["inference"], ROWS, steps))  # type: ignore[arg-type]
-        write_whole(
+        write_atomic(
             output / "growth.json",
             json.dumps({"command": shlex.join(sys.argv), "films": found}, indent=1) + "\n",
         )

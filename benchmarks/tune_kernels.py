@@ -24,7 +24,7 @@ from rich.progress import track
 
 from sightline.bench.kernels import random_qk
 from sightline.bench.models import Setting
-from sightline.files import write_whole
+from sightline.files import write_atomic
 from sightline.kernels import qk_backward_triton, qk_triton, scope_backward_triton
 
 KERNELS: dict[str, tuple[dict[str, Any], list[tuple[int, int, int, int, int | None]]]] = {
@@ -69,7 +69,7 @@ def main(
             rows.sort(key=lambda row: row.get("ms", 1e9))
             print(key, *(json.dumps(row) for row in rows), sep="\n  ")
     if output is not None:
-        write_whole(output, json.dumps(found, indent=1) + "\n")
+        write_atomic(output, json.dumps(found, indent=1) + "\n")
 
 
 def compile_one(case: tuple[Literal["5b", "14b"], bool, str, int]) -> None:

@@ -8,23 +8,23 @@ from pathlib import Path
 import pytest
 
 from sightline.errors import SightlineError
-from sightline.files import reason, written_folder
+from sightline.files import atomic_folder, reason
 
 
 def test_a_folder_appears_whole(tmp_path):
-    with written_folder(tmp_path / "a" / "b") as folder:
+    with atomic_folder(tmp_path / "a" / "b") as folder:
         (folder / "one.txt").write_text("1")
         assert not (tmp_path / "a" / "b").exists()
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.txt")] == ["a/b/one.txt"]
     assert os.listdir(tmp_path / "a") == ["b"]
     (tmp_path / "empty").mkdir()
-    with written_folder(tmp_path / "empty") as folder:
+    with atomic_folder(tmp_path / "empty") as folder:
         (folder / "one.txt").write_text("1")
     assert os.listdir(tmp_path / "empty") == ["one.txt"]
 
 
 def fail_inside(path, overwrite, error):
-    with written_folder(path, overwrite) as folder:
+    with atomic_folder(path, overwrite) as folder:
         (folder / "one.txt").write_text("1")
         raise error
 
@@ -43,10 +43,10 @@ def test_a_folder_that_holds_something_is_replaced_only_when_asked(tmp_path):
     (tmp_path / "old.txt").write_text("old")
     with (
         pytest.raises(SightlineError, match="exists: expected a new or empty folder, or --overwrite"),
-        written_folder(tmp_path),
+        atomic_folder(tmp_path),
     ):
         pass
-    with written_folder(tmp_path, overwrite=True) as folder:
+    with atomic_folder(tmp_path, overwrite=True) as folder:
         (folder / "new.txt").write_text("new")
     assert os.listdir(tmp_path) == ["new.txt"]
     assert not [path for path in tmp_path.parent.iterdir() if path.name.startswith(f".{tmp_path.name[:40]}")]
@@ -55,7 +55,7 @@ def test_a_folder_that_holds_something_is_replaced_only_when_asked(tmp_path):
 def test_errors_inside_name_the_place_that_was_asked_for(tmp_path):
     with (
         pytest.raises(SightlineError, match=r"out/a\.txt is bad") as caught,
-        written_folder(tmp_path / "out") as folder,
+        atomic_folder(tmp_path / "out") as folder,
     ):
         raise SightlineError(f"{folder / 'a.txt'} is bad.")
     assert str(caught.value) == f"{tmp_path / 'out' / 'a.txt'} is bad." and not Path(tmp_path / "out").exists()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightline.errors import SightlineError
-from sightline.files import written_whole
+from sightline.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,5 +28,5 @@ def picture_path(path: str | Path) -> Path:
 
 def save_figure(figure: Figure, path: str | Path, dpi: int = 150) -> None:
     """Write the figure, whole or not at all, in the format of its ending."""
-    with written_whole(picture_path(path)) as temporary:
+    with atomic_write(picture_path(path)) as temporary:
         figure.savefig(temporary, dpi=dpi)

@@ -16,7 +16,7 @@ from sightline.errors import SightlineError
 
 
 @contextmanager
-def written_whole(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """A temporary path beside `path`, with its extension, to write to; it becomes `path` when the block ends well.
 
     A reader never sees half a file, a failure leaves the old file as it was, and folders are made as needed.
@@ -53,9 +53,9 @@ def _give_usual_mode(path: Path) -> None:
     path.chmod(0o666 & ~mask)
 
 
-def write_whole(path: str | Path, content: bytes | str) -> None:
+def write_atomic(path: str | Path, content: bytes | str) -> None:
     """Write a file of this content, whole or not at all."""
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
@@ -67,7 +67,7 @@ def reason(error: BaseException) -> str:
 
 
 @contextmanager
-def written_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
+def atomic_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
     """A temporary folder beside `path` to write into; it becomes `path` when the block ends well, and is gone otherwise.
 
     A folder that holds something is refused; with `overwrite` it is replaced, at the very end. A file never is.

@@ -12,7 +12,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 
 from sightline.checks import number
 from sightline.errors import SightlineError
-from sightline.files import reason, written_whole
+from sightline.files import atomic_write, reason
 
 
 def save_video(video: Any, path: str | Path, fps: float = 16.0) -> None:
@@ -27,7 +27,7 @@ def save_video(video: Any, path: str | Path, fps: float = 16.0) -> None:
     writers = {".mp4": _write_h264, ".mov": _write_h264, ".mkv": _write_h264, ".gif": _write_gif}
     if path.suffix.lower() not in writers:
         raise SightlineError(f"{path} has the extension {path.suffix!r}: expected one of {sorted(writers)}.")
-    with written_whole(path) as temporary:  # PyAV's own errors are OSErrors and ValueErrors too
+    with atomic_write(path) as temporary:  # PyAV's own errors are OSErrors and ValueErrors too
         writers[path.suffix.lower()](frames, temporary, fps)
 
 

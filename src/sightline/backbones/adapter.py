@@ -19,7 +19,7 @@ from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
 from sightline.encodings import encoding_from_config
 from sightline.encodings.protocol import promote_scalars
 from sightline.errors import SightlineError
-from sightline.files import reason, written_whole
+from sightline.files import atomic_write, reason
 
 _FORMAT, _VERSION = "sightline-camera", "1"
 _LORA = re.compile(r"\.lora_[AB]$")
@@ -54,7 +54,7 @@ def save_camera(model: CameraWanTransformer3DModel, path: str | Path, component:
         "encoding": json.dumps(model.encoding.to_config()),
         "backbone": json.dumps(_backbone(model)),
     }
-    with written_whole(path) as temporary:
+    with atomic_write(path) as temporary:
         save_file(tensors, temporary, metadata=metadata)
 
 

@@ -20,7 +20,7 @@ from sightline.bench.floor import floor_step
 from sightline.bench.kernels import time_kernels
 from sightline.bench.models import FLOOR, METHODS, MODES, Mode, Setting, call_arguments, random_base, variant
 from sightline.errors import SightlineError
-from sightline.files import write_whole
+from sightline.files import write_atomic
 from sightline.generation.memory import GIB
 from sightline.kernels import HAS_TRITON
 from sightline.training.recipe import Model
@@ -209,4 +209,4 @@ def _triton_version() -> str | None:
 
 def write(found: Sequence[dict[str, Any]], folder: Path, command: str) -> None:
     """bench.json with everything that there is so far."""
-    write_whole(folder / "bench.json", json.dumps({"command": command, "results": list(found)}, indent=1) + "\n")
+    write_atomic(folder / "bench.json", json.dumps({"command": command, "results": list(found)}, indent=1) + "\n")

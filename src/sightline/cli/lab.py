@@ -101,7 +101,7 @@ class Measure:
 
         from sightline.checks import checked_seed, number, whole_number
         from sightline.cli._console import bar, print_table
-        from sightline.files import require_writable, write_whole
+        from sightline.files import require_writable, write_atomic
         from sightline.generation.pipelines import load_pipeline
         from sightline.lab import shipped
         from sightline.lab.measure import held_out_clips, measure
@@ -133,7 +133,7 @@ class Measure:
             f"{self.model}: PSNR where the view has moved, {found['clips_with_motion']} clips", ("", "dB"), rows
         )
         if self.output is not None:
-            write_whole(self.output, json.dumps(found, indent=1))
+            write_atomic(self.output, json.dumps(found, indent=1))
 
     def _vae(self) -> None:
         """PSNR of the VAE alone: what no film can exceed."""
@@ -143,7 +143,7 @@ class Measure:
         from diffusers import AutoencoderKLWan
 
         from sightline.cli._console import print_table
-        from sightline.files import write_whole
+        from sightline.files import write_atomic
         from sightline.lab import shipped
         from sightline.lab.models import FRAMES, SIZE
         from sightline.lab.vae_training import measure_vae
@@ -156,4 +156,4 @@ class Measure:
         rows += [(f"frame {i}", f"{found['psnr_by_frame'][i]:.2f}") for i in (0, FRAMES // 2, FRAMES - 1)]
         print_table(f"vae: PSNR over {found['held_out_clips']} held-out clips", ("", "dB"), rows)
         if self.output is not None:
-            write_whole(self.output, json.dumps(found, indent=1))
+            write_atomic(self.output, json.dumps(found, indent=1))

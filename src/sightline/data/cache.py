@@ -29,7 +29,7 @@ from sightline.data.clip import Clip, Skips
 from sightline.data.clips import Clips
 from sightline.data.encode import ClipEncoder
 from sightline.errors import SightlineError
-from sightline.files import reason, write_whole, written_whole
+from sightline.files import atomic_write, reason, write_atomic
 
 _LOG = logging.getLogger("sightline.data")
 _VERSION = 1
@@ -89,7 +89,7 @@ class CacheWriter:
         elif self.folder.is_dir() and any(self.folder.glob("shard-*.safetensors")):
             raise SightlineError(f"{self.folder}: found shards without a settings.json, expected an empty folder.")
         else:
-            write_whole(path, json.dumps(self.settings, indent=1) + "\n")
+            write_atomic(path, json.dumps(self.settings, indent=1) + "\n")
         for leftover in self.folder.glob(".*"):
             if leftover.name.startswith((".shard-", ".index.", ".settings.")):
                 leftover.unlink(missing_ok=True)
@@ -142,7 +142,7 @@ class CacheWriter:
         header = {"fingerprint": self.fingerprint, "clips": entries, "skips": [asdict(skip) for skip in skips]}
         # A shard whose clips are all broken still has to be a file that says so.
         tensors = tensors or {"empty": torch.zeros(1)}
-        with written_whole(self._path(shard)) as temporary:
+        with atomic_write(self._path(shard)) as temporary:
             save_file(tensors, temporary, metadata={_METADATA: json.dumps(header)})
 
     def _read(self, indices: range) -> Iterator[tuple[int, Clip | SightlineError]]:
@@ -189,7 +189,7 @@ class CacheWriter:
             skips += header["skips"]
         lines = ",\n".join("  " + json.dumps(clip) for clip in clips)
         text = f'{{"fingerprint": "{self.fingerprint}",\n "skips": {json.dumps(skips)},\n "clips": [\n{lines}\n]}}\n'
-        write_whole(self.folder / "index.json", text)
+        write_atomic(self.folder / "index.json", text)
         _LOG.info("cached %d clips in %d shards, skipped %d", len(clips), self.shards, len(skips))
 
 

@@ -15,7 +15,7 @@ from sightline.data.clips import Clips
 from sightline.data.cut import Cut
 from sightline.data.sources import Source
 from sightline.errors import SightlineError
-from sightline.files import written_whole
+from sightline.files import atomic_write
 from sightline.pictures import contact_sheet
 from sightline.video import save_video
 
@@ -34,7 +34,7 @@ def write_preview(source: Source, cut: Cut, clips: int, folder: str | Path, stri
     if not shown:
         raise SightlineError(f"{source.name}: found no clip that can be read, expected at least one to show.")
     sheet = folder / f"{source.name}.png"
-    with written_whole(sheet) as temporary:
+    with atomic_write(sheet) as temporary:
         captions = [f"{clip.source}/{clip.name}   {clip.caption}" for clip in shown]
         contact_sheet([clip.frames for clip in shown], captions).save(temporary)
     written = [sheet]

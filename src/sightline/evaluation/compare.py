@@ -16,7 +16,7 @@ from sightline.evaluation.plots import draw_boxes, draw_errors
 from sightline.evaluation.results import FAILED, POSE_KEY, RESULTS, TITLES, group_means
 from sightline.evaluation.run import read_json, refuse_run_folder
 from sightline.evaluation.tables import NOTHING, figure, grid, header, markdown
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 RESAMPLES, LEVEL = 10_000, 0.95
 FEWEST = 6  # pairs: with fewer, not even a sign test that all of them agree on reaches 0.05
@@ -156,8 +156,8 @@ def write_comparison(folders: Sequence[Path], output: Path, seed: int = 0) -> st
                  for folder, run in zip(folders, runs, strict=True)],
         "resamples": RESAMPLES, "level": LEVEL, "seed": seed, "differences": [asdict(one) for one in found],
     }  # fmt: skip
-    write_whole(output / "compare.json", json.dumps(_without_nan(document), indent=1) + "\n")
-    write_whole(output / "compare.md", text)
+    write_atomic(output / "compare.json", json.dumps(_without_nan(document), indent=1) + "\n")
+    write_atomic(output / "compare.md", text)
     plots = [output / "plots" / "errors.png", output / "plots" / "clips.png"]
     draw_errors(runs, plots[0])
     draw_boxes(runs, plots[1])

@@ -18,7 +18,7 @@ from sightline.checks import whole_number
 from sightline.evaluation.results import RESULTS
 from sightline.evaluation.run import Sampling
 from sightline.evaluation.tables import grid
-from sightline.files import write_whole
+from sightline.files import write_atomic
 from sightline.generation.generate import generate
 from sightline.generation.job import Job
 from sightline.generation.model import Model
@@ -88,8 +88,8 @@ def write_efficiency(found: dict[str, Any], output: Path, label: str) -> str:
         f"Memory is that of {found['peak_of']}."
     )
     text = f"# Efficiency\n\n{how}\n\n{grid(head, [row])}\n"
-    write_whole(output / RESULTS, json.dumps({"label": label, **found}, indent=1) + "\n")
-    write_whole(output / "table.md", text)
+    write_atomic(output / RESULTS, json.dumps({"label": label, **found}, indent=1) + "\n")
+    write_atomic(output / "table.md", text)
     return text
 
 

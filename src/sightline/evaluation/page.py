@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from sightline.evaluation.results import TITLES
 from sightline.evaluation.tables import figure
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 _STYLE = """
 body{font:14px/1.5 system-ui,sans-serif;color:#22262b;background:#faf9f6;margin:2rem auto;max-width:90rem;padding:0 1rem}
@@ -77,7 +77,7 @@ def write_page(
 <div id="clips">{"".join(cards)}</div>
 <script>{_SCRIPT}</script></body></html>
 """
-    write_whole(path, document)
+    write_atomic(path, document)
 
 
 def _card(

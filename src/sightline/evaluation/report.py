@@ -10,7 +10,7 @@ from sightline.evaluation.page import write_page
 from sightline.evaluation.plots import draw_boxes, draw_errors
 from sightline.evaluation.results import gather
 from sightline.evaluation.tables import markdown
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 TABLE, PAGE = "table.md", "report.html"
 
@@ -19,7 +19,7 @@ def write_report(output: Path, names: Sequence[str], label: str) -> dict[str, An
     """From the clips' folders alone: the model is not needed any more. Returns what results.json holds."""
     found = gather(output, names, label)
     text = markdown([found])
-    write_whole(output / TABLE, text)
+    write_atomic(output / TABLE, text)
     plots = [output / "plots" / "errors.png", output / "plots" / "clips.png"]
     draw_errors([found], plots[0])
     draw_boxes([found], plots[1])

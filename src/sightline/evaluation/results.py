@@ -13,7 +13,7 @@ import numpy as np
 from sightline.evaluation.metrics.frechet import frechet
 from sightline.evaluation.metrics.suite import METRICS
 from sightline.evaluation.run import FEATURES, SCORES, SETTINGS, UNFINISHED, read_json
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 RESULTS = "results.json"
 POSE_KEY = {"standard": "rot_err raw", "beyond": "rot_err raw", "revisit": "return_ratio"}
@@ -59,7 +59,7 @@ def gather(output: Path, names: Sequence[str], label: str) -> dict[str, Any]:
         "distances": _distances(output, filmed),
         "clips": clips,
     }  # fmt: skip
-    write_whole(output / RESULTS, json.dumps(found, indent=1) + "\n")
+    write_atomic(output / RESULTS, json.dumps(found, indent=1) + "\n")
     return found
 
 

@@ -21,7 +21,7 @@ from sightline.errors import SightlineError
 from sightline.evaluation.cases import Case, Cases
 from sightline.evaluation.metrics.suite import Suite
 from sightline.evaluation.scoring import SCORERS, Scored
-from sightline.files import reason, write_whole, written_folder
+from sightline.files import atomic_folder, reason, write_atomic
 from sightline.generation.generate import generate
 from sightline.generation.model import Model
 from sightline.video import save_video
@@ -107,7 +107,7 @@ def prepare(run: Run, model: Model) -> None:
         return
     if run.output.exists() and (not run.output.is_dir() or any(run.output.iterdir())):
         raise SightlineError(f"{run.output} is something else: expected a new folder, or that of a run to go on with.")
-    write_whole(file, json.dumps(wanted, indent=2) + "\n")
+    write_atomic(file, json.dumps(wanted, indent=2) + "\n")
 
 
 def refuse_run_folder(output: Path) -> None:
@@ -133,7 +133,7 @@ def work(
     started = time.monotonic()
     for done, index in enumerate(mine, 1):
         name = run.cases.names[index]
-        with written_folder(run.folder(name), overwrite=True) as folder:
+        with atomic_folder(run.folder(name), overwrite=True) as folder:
             failures = _judge(run, model, estimator, index, folder, strict=index == mine[0])
         told = "; ".join(f"{one['stage']}: {one['sentence']}" for one in failures)
         left = (time.monotonic() - started) / done * (len(mine) - done)
@@ -208,7 +208,7 @@ def _judge(run: Run, model: Model, estimator: Any, index: int, folder: Path, str
         SCORERS[run.protocol](scored, case, film, estimator, run.suite, run.against)
     except _NotFilmed as error:
         failures = [{"stage": stage, "sentence": str(error)}]
-        write_whole(folder / SCORES, json.dumps({"clip": name, "failures": failures}, indent=1))
+        write_atomic(folder / SCORES, json.dumps({"clip": name, "failures": failures}, indent=1))
         return failures
     scored.drop_what_is_no_number()
     scored.record |= {"seed": run.sampling.seed + index, "weights": model.digests}
@@ -240,4 +240,4 @@ def _write(folder: Path, case: Case, video: np.ndarray, scored: Scored) -> None:
     draw_trajectories(list(shown.values()), folder / "paths.png", case.name, [*shown])
     if scored.features:
         np.savez_compressed(folder / FEATURES, **scored.features)  # type: ignore[arg-type]  # any name is an array's
-    write_whole(folder / SCORES, json.dumps(scored.record, indent=1) + "\n")
+    write_atomic(folder / SCORES, json.dumps(scored.record, indent=1) + "\n")

@@ -18,7 +18,7 @@ from sightline.errors import SightlineError
 from sightline.evaluation.results import RESULTS
 from sightline.evaluation.run import read_json
 from sightline.evaluation.tables import figure, grid
-from sightline.files import reason, write_whole, written_folder
+from sightline.files import atomic_folder, reason, write_atomic
 
 DIMENSIONS = (
     "subject_consistency", "background_consistency", "motion_smoothness", "dynamic_degree", "aesthetic_quality",
@@ -68,7 +68,7 @@ def set_up(environment: Path, python: str | None = None) -> Path:
         [str(inside), "-m", "pip", "install", "--quiet", *REQUIREMENTS],
         f"VBench cannot be installed into {environment}, which needs the network and a Python it has wheels for (3.8 to 3.11)",
     )
-    write_whole(environment / "ready", "\n".join(REQUIREMENTS) + "\n")
+    write_atomic(environment / "ready", "\n".join(REQUIREMENTS) + "\n")
     return inside
 
 
@@ -85,7 +85,7 @@ def collect(folders: Sequence[Path], output: Path) -> tuple[dict[str, Path], dic
             if not there:
                 continue
             place = output / "videos" / _plain(title)
-            with written_folder(place, overwrite=True) as copied:
+            with atomic_folder(place, overwrite=True) as copied:
                 for name in there:
                     shutil.copyfile(folder / "clips" / name / film, copied / f"{name}.mp4")
             found[title], asked[title] = place, len(names)
@@ -158,8 +158,8 @@ def write_vbench(files: dict[str, Path], asked: dict[str, int], output: Path) ->
     ]
     text = f"# VBench\n\nThe official package 0.1.5 in its default configuration, mode custom_input. {REAL}: the real videos.\n\n"
     text += grid(head, rows) + "\n"
-    write_whole(output / "vbench.json", json.dumps(document, indent=1) + "\n")
-    write_whole(output / "vbench.md", text)
+    write_atomic(output / "vbench.json", json.dumps(document, indent=1) + "\n")
+    write_atomic(output / "vbench.md", text)
     return text
 
 

@@ -15,7 +15,7 @@ import torch
 
 from sightline import __version__
 from sightline.errors import SightlineError
-from sightline.files import require_empty, write_whole, written_folder
+from sightline.files import atomic_folder, require_empty, write_atomic
 from sightline.generation.generate import generate
 from sightline.generation.job import DEFAULT_MOVE, Job
 from sightline.generation.model import Model, ModelOptions
@@ -43,9 +43,9 @@ def run_job(model: Model, job: Job, *, overwrite: bool = False, rank: int = 0) -
         video = _filmed(model, job, plan)
         if rank:
             return {}
-        with written_folder(job.output, overwrite) as folder:
+        with atomic_folder(job.output, overwrite) as folder:
             return _write(folder, model, job, plan, video, started)
-    with written_folder(job.output, overwrite) as folder:  # before the work, so that a wrong place costs none
+    with atomic_folder(job.output, overwrite) as folder:  # before the work, so that a wrong place costs none
         _require_space(folder, plan, job.output)
         return _write(folder, model, job, plan, _filmed(model, job, plan), started)
 
@@ -122,7 +122,7 @@ def _write(folder: Path, model: Model, job: Job, plan: Plan, video: np.ndarray, 
         "versions": _versions(),
         "result": result,
     }  # fmt: skip
-    write_whole(folder / SETTINGS, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
+    write_atomic(folder / SETTINGS, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
     return settings
 
 

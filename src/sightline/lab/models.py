@@ -11,7 +11,7 @@ from transformers import AutoTokenizer, UMT5Config, UMT5EncoderModel
 
 from sightline.backbones.stock import WanImageToVideoPipeline
 from sightline.errors import SightlineError
-from sightline.files import written_folder
+from sightline.files import atomic_folder
 
 FRAMES, SIZE = 33, 128
 LATENT_CHANNELS, LATENT_STRIDE = 16, 8
@@ -102,7 +102,7 @@ def assemble(output: Path, vae: Path, text: Path, transformer: Path | None = Non
         expand_timesteps=True,
     )
     pipe.transformer.to(dtype)
-    with written_folder(output, overwrite=True) as folder:
+    with atomic_folder(output, overwrite=True) as folder:
         pipe.save_pretrained(folder)
         for file in (folder / "model_index.json", folder / "tokenizer" / "tokenizer_config.json"):
             # The name by which every version of transformers knows the class; version 5 writes another.

@@ -21,7 +21,7 @@ from rich.progress import track
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast, UMT5EncoderModel
 
-from sightline.files import write_whole, written_folder
+from sightline.files import atomic_folder, write_atomic
 from sightline.lab.models import HELD_OUT_SEED, TEXT_TOKENS, lab_text_encoder
 from sightline.worlds import STYLES, sample_batch
 from sightline.worlds.many import made
@@ -68,10 +68,10 @@ def train_text(
         "parameters": sum(p.numel() for p in encoder.parameters()),
         "curve": curve,
     }
-    with written_folder(output, overwrite=True) as folder:
+    with atomic_folder(output, overwrite=True) as folder:
         tokenizer.save_pretrained(folder / "tokenizer")
         encoder.save_pretrained(folder / "text_encoder")
-        write_whole(folder / "measured.json", json.dumps(measured, indent=1))
+        write_atomic(folder / "measured.json", json.dumps(measured, indent=1))
     console.print(f"held out: {right.item():.1%} of masked tokens filled in rightly; wrote {output}")
     return measured
 

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from sightline.data.encode import as_video
 from sightline.errors import SightlineError
-from sightline.files import write_whole, written_folder
+from sightline.files import atomic_folder, write_atomic
 from sightline.lab import whole_sequence
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE, lab_vae
 from sightline.worlds import STYLES, WorldBatch, sample_batch
@@ -92,11 +92,11 @@ def train_vae(
     measured = measure_vae(vae.to(torch.bfloat16), held_out, frames, size, device)  # as it ships
     measured |= {"steps": step, "batch": batch, "clips": per_style * len(STYLES), "seconds": seconds, "curve": curve}
     measured |= {"filming_seconds": round(filmed, 1), "device": device_name(device)}
-    with written_folder(output, overwrite=True) as folder:
+    with atomic_folder(output, overwrite=True) as folder:
         for parameter in vae.parameters():
             parameter.data = parameter.data.contiguous()
         vae.save_pretrained(folder)
-        write_whole(folder / "measured.json", json.dumps(measured, indent=1))
+        write_atomic(folder / "measured.json", json.dumps(measured, indent=1))
     console.print(f"held out: {measured['psnr']:.2f} dB over {measured['held_out_clips']} clips; wrote {output}")
     return measured
 

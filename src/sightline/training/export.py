@@ -11,7 +11,7 @@ from sightline.backbones.adapter import save_camera
 from sightline.backbones.wan import CAMERA_KEY
 from sightline.data.encode import weights_digest
 from sightline.errors import SightlineError
-from sightline.files import written_folder
+from sightline.files import atomic_folder
 from sightline.training import checkpoint
 from sightline.training.recipe import Recipe
 from sightline.training.setup import build_model, load_base
@@ -71,6 +71,6 @@ def export(
     for name, parameter in model.named_parameters():
         if CAMERA_KEY not in name:
             parameter.data = parameter.data.to(dtype)
-    with written_folder(output) as folder:
+    with atomic_folder(output) as folder:
         model.eval().save_pretrained(folder, max_shard_size=shard_size)
     return output

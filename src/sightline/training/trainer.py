@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from sightline.data.cached import CachedClips
 from sightline.data.encode import weights_digest
 from sightline.errors import SightlineError
-from sightline.files import require_writable, write_whole
+from sightline.files import require_writable, write_atomic
 from sightline.training import checkpoint, memory, validation
 from sightline.training.checkpoint import whole
 from sightline.training.feeds import make_feed
@@ -84,7 +84,7 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
                     report.say(f"changed since then: {change}")
         write = accelerator.is_main_process
         if write:
-            write_whole(run / "recipe.yaml", recipe.to_yaml())
+            write_atomic(run / "recipe.yaml", recipe.to_yaml())
 
         batches = feed.micro_batches(
             done * recipe.optimiser.batch, recipe.optimiser.batch, micro_batches, recipe.data.workers, device,

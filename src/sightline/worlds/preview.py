@@ -13,7 +13,7 @@ from torch import Tensor
 from sightline.cameras import lens
 from sightline.checks import whole_number
 from sightline.errors import SightlineError
-from sightline.files import written_whole
+from sightline.files import atomic_write
 from sightline.pictures import contact_sheet
 from sightline.video import save_video
 from sightline.worlds.render import DEFAULT_SAMPLES
@@ -39,7 +39,7 @@ def write_preview(
     batch = sample_batch(style, range(seed, seed + clips), frames, *size)
     video = batch.render_frames(device, samples=samples).cpu()  # [B, T, H, W, 3]
     sheet, film = Path(out_dir) / f"{style}.png", Path(out_dir) / f"{style}.mp4"
-    with written_whole(sheet) as temporary:
+    with atomic_write(sheet) as temporary:
         contact_sheet(list(video), batch.captions).save(temporary)
     save_video(np.concatenate([_beside_map(batch, video, clip) for clip in range(clips)]), film, fps=batch.fps)
     return sheet, film

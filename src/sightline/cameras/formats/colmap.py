@@ -19,7 +19,7 @@ from sightline.cameras.formats._files import InputFile, natural_key, number_rows
 from sightline.cameras.formats._format import Format
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 _CAMERA_LINE = "CAMERA_ID MODEL WIDTH HEIGHT PARAMS..."
 _IMAGE_LINE = "IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME"
@@ -84,9 +84,9 @@ def write(trajectory: Trajectory, path: Path, *, binary: bool = False) -> None:
     poses = torch.cat([quaternions, world_to_camera[:, :3, 3]], dim=1).tolist()
     images = [Image(f"frame_{frame:06d}.png", camera_ids[lenses[frame]], pose) for frame, pose in enumerate(poses)]
     if binary:
-        write_whole(path / "cameras.bin", _colmap_binary.cameras_bytes(cameras))
-        write_whole(path / "points3D.bin", _colmap_binary.no_points_bytes())
-        write_whole(path / "images.bin", _colmap_binary.images_bytes(images))
+        write_atomic(path / "cameras.bin", _colmap_binary.cameras_bytes(cameras))
+        write_atomic(path / "points3D.bin", _colmap_binary.no_points_bytes())
+        write_atomic(path / "images.bin", _colmap_binary.images_bytes(images))
         return
     camera_rows = "".join(
         f"{index} {camera.model} {camera.width} {camera.height} {number_rows([camera.parameters])}"
@@ -96,9 +96,9 @@ def write(trajectory: Trajectory, path: Path, *, binary: bool = False) -> None:
         f"{index} {' '.join(map(repr, image.pose))} {image.camera_id} {image.name}\n\n"
         for index, image in enumerate(images, start=1)
     )
-    write_whole(path / "cameras.txt", f"# {_CAMERA_LINE}\n{camera_rows}")
-    write_whole(path / "points3D.txt", "# POINT3D_ID X Y Z R G B ERROR TRACK...\n")
-    write_whole(path / "images.txt", f"# {_IMAGE_LINE}\n# POINTS2D as X Y POINT3D_ID\n{image_rows}")
+    write_atomic(path / "cameras.txt", f"# {_CAMERA_LINE}\n{camera_rows}")
+    write_atomic(path / "points3D.txt", "# POINT3D_ID X Y Z R G B ERROR TRACK...\n")
+    write_atomic(path / "images.txt", f"# {_IMAGE_LINE}\n# POINTS2D as X Y POINT3D_ID\n{image_rows}")
 
 
 def sniff(file: InputFile) -> bool:

@@ -18,7 +18,7 @@ from sightline.cameras.formats._build import (
 from sightline.cameras.formats._files import InputFile, number_rows
 from sightline.cameras.formats._format import Format
 from sightline.cameras.trajectory import Trajectory
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 COLUMNS = 12
 
@@ -50,7 +50,7 @@ def read(
 
 
 def write(trajectory: Trajectory, path: Path) -> None:
-    write_whole(path, number_rows(trajectory.camera_to_world[:, :3].flatten(1).tolist()))
+    write_atomic(path, number_rows(trajectory.camera_to_world[:, :3].flatten(1).tolist()))
 
 
 def sniff(file: InputFile) -> bool:

@@ -24,7 +24,7 @@ from sightline.cameras.formats._build import (
 from sightline.cameras.formats._files import InputFile, json_text
 from sightline.cameras.formats._format import Format
 from sightline.cameras.trajectory import Trajectory
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 
 def read(
@@ -47,7 +47,7 @@ def read(
 
 def write(trajectory: Trajectory, path: Path) -> None:
     poses = trajectory.anchored().world_to_camera[:, :3].flatten(1)  # [T, 12]
-    write_whole(path, json_text(poses.tolist()))
+    write_atomic(path, json_text(poses.tolist()))
 
 
 def sniff(file: InputFile) -> bool:

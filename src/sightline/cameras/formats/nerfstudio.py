@@ -24,7 +24,7 @@ from sightline.cameras.formats._build import (
 from sightline.cameras.formats._files import InputFile, json_text, natural_key, shown
 from sightline.cameras.formats._format import Format
 from sightline.cameras.trajectory import Trajectory
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 _PERSPECTIVE = ("PINHOLE", "SIMPLE_PINHOLE", "PERSPECTIVE", "OPENCV", "SIMPLE_RADIAL", "RADIAL")
 _DISTORTION = ("k1", "k2", "k3", "k4", "p1", "p2")
@@ -89,7 +89,7 @@ def write(trajectory: Trajectory, path: Path) -> None:
         }
         for index, matrix in enumerate(flip_opengl(trajectory.camera_to_world).tolist())
     ]
-    write_whole(path, json_text(document))
+    write_atomic(path, json_text(document))
 
 
 def _ordered_frames(file: InputFile) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from sightline.cameras.formats._files import InputFile, json_text, shown
 from sightline.cameras.formats._format import Format
 from sightline.cameras.lens import intrinsics_matrix
 from sightline.cameras.trajectory import Trajectory
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 
 def read(file: InputFile) -> Trajectory:
@@ -63,7 +63,7 @@ def write(trajectory: Trajectory, path: Path) -> None:
         "is_cycle": False,
         "crop": None,
     }
-    write_whole(path, json_text(document))
+    write_atomic(path, json_text(document))
 
 
 def sniff(file: InputFile) -> bool:

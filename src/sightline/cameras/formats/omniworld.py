@@ -20,7 +20,7 @@ from sightline.cameras.formats._files import InputFile, json_text
 from sightline.cameras.formats._format import Format
 from sightline.cameras.lens import intrinsics_matrix
 from sightline.cameras.trajectory import Trajectory
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 
 def read(file: InputFile, *, width: Any = None, height: Any = None, fps: Any = DEFAULT_FPS) -> Trajectory:
@@ -49,7 +49,7 @@ def write(trajectory: Trajectory, path: Path) -> None:
         "quats": se3.rotation_to_quaternion(world_to_camera[:, :3, :3]).tolist(),
         "trans": world_to_camera[:, :3, 3].tolist(),
     }
-    write_whole(path, json_text(document))
+    write_atomic(path, json_text(document))
 
 
 def sniff(file: InputFile) -> bool:

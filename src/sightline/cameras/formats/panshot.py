@@ -25,7 +25,7 @@ from sightline.cameras.formats._format import Format
 from sightline.cameras.lens import intrinsics_matrix
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
-from sightline.files import reason, write_whole
+from sightline.files import reason, write_atomic
 
 
 def read(
@@ -71,7 +71,7 @@ def write(trajectory: Trajectory, path: Path, *, near_depth_file: str | Path | N
     """
     poses = trajectory.camera_to_world[:, :3].clone()
     poses[:, :, 3] -= trajectory.positions[0].clone()
-    write_whole(path, npy_bytes(poses.numpy()))
+    write_atomic(path, npy_bytes(poses.numpy()))
     if near_depth_file is not None:
         _write_near_depth(Path(near_depth_file), path.stem, trajectory.near_depth)
 
@@ -95,7 +95,7 @@ def _write_near_depth(table: Path, clip_name: str, near_depth: float | None) -> 
     kept = [text for _, text in InputFile(table).rows] if table.exists() else []
     kept = [text for text in kept if f'"clip_name": {json.dumps(clip_name)}' not in text]
     entry = {"video_id": clip_name, "clip_name": clip_name, "clip_id": 0, "near_depth": near_depth}
-    write_whole(table, "".join(f"{text}\n" for text in [*kept, json.dumps(entry)]))
+    write_atomic(table, "".join(f"{text}\n" for text in [*kept, json.dumps(entry)]))
 
 
 def _near_depth(table: InputFile, clip_name: str) -> float:

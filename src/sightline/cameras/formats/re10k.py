@@ -15,7 +15,7 @@ from sightline.cameras.formats._files import InputFile, number_rows
 from sightline.cameras.formats._format import Format
 from sightline.cameras.lens import intrinsics_matrix
 from sightline.cameras.trajectory import Trajectory
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 COLUMNS = 19
 _MEANING = "timestamp, 4 intrinsics, 2 zeros, 3x4 pose"
@@ -73,7 +73,7 @@ def write(trajectory: Trajectory, path: Path) -> None:
         for frame in range(len(trajectory))
     ]
     address = _ADDRESS.format(width=trajectory.width, height=trajectory.height)
-    write_whole(path, address + "\n" + number_rows(rows))
+    write_atomic(path, address + "\n" + number_rows(rows))
 
 
 def _frame_rows(file: InputFile) -> list[tuple[int, str]]:

@@ -21,7 +21,7 @@ from sightline.cameras.formats._build import (
 from sightline.cameras.formats._files import InputFile, json_text, shown
 from sightline.cameras.formats._format import Format
 from sightline.cameras.trajectory import Trajectory
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 _CENTIMETRES = 100.0
 _UNREAL_COLUMNS = [1, 2, 0, 3]  # right, up, forward, position
@@ -74,7 +74,7 @@ def write(trajectory: Trajectory, path: Path, *, camera: str = "cam01") -> None:
         f"frame{frame}": {camera: " ".join("[" + " ".join(map(repr, row)) + "]" for row in matrix) + " "}
         for frame, matrix in enumerate(rows)
     }
-    write_whole(path, json_text(frames))
+    write_atomic(path, json_text(frames))
 
 
 def sniff(file: InputFile) -> bool:

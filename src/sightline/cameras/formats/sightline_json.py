@@ -10,7 +10,7 @@ from sightline.cameras.formats._build import build, constant_lens
 from sightline.cameras.formats._files import InputFile, json_text, shown
 from sightline.cameras.formats._format import Format
 from sightline.cameras.trajectory import Trajectory
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 SCHEMA = "sightline-trajectory"
 VERSION = 1
@@ -69,7 +69,7 @@ def write(trajectory: Trajectory, path: Path) -> None:
         "intrinsics": lens.tolist(),
         "camera_to_world": trajectory.camera_to_world.tolist(),
     }
-    write_whole(path, json_text(document))
+    write_atomic(path, json_text(document))
 
 
 def sniff(file: InputFile) -> bool:

@@ -19,7 +19,7 @@ from sightline.cameras.formats._build import (
 from sightline.cameras.formats._files import InputFile, number_rows
 from sightline.cameras.formats._format import Format
 from sightline.cameras.trajectory import Trajectory
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 COLUMNS = 8
 
@@ -55,7 +55,7 @@ def write(trajectory: Trajectory, path: Path) -> None:
     seconds = torch.arange(len(trajectory), dtype=torch.float64)[:, None] / trajectory.fps
     quaternions = se3.rotation_to_quaternion(trajectory.rotations)[:, [1, 2, 3, 0]]
     rows = torch.cat([seconds, trajectory.positions, quaternions], dim=1).tolist()
-    write_whole(path, "# timestamp tx ty tz qx qy qz qw\n" + number_rows(rows))
+    write_atomic(path, "# timestamp tx ty tz qx qy qz qw\n" + number_rows(rows))
 
 
 def sniff(file: InputFile) -> bool:

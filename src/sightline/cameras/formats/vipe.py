@@ -16,7 +16,7 @@ from sightline.cameras.formats._files import MAX_FRAMES, InputFile, shown
 from sightline.cameras.formats._format import Format
 from sightline.cameras.lens import intrinsics_matrix
 from sightline.cameras.trajectory import Trajectory
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 
 def read(
@@ -57,8 +57,8 @@ def write(trajectory: Trajectory, path: Path) -> None:
     frames = np.arange(len(trajectory))
     lens = trajectory.intrinsics
     parameters = torch.stack([lens[:, 0, 0], lens[:, 1, 1], lens[:, 0, 2], lens[:, 1, 2]], dim=1)
-    write_whole(intrinsics_path(path), npz_bytes(data=parameters.numpy(), inds=frames))
-    write_whole(path, npz_bytes(data=trajectory.camera_to_world.numpy(), inds=frames))
+    write_atomic(intrinsics_path(path), npz_bytes(data=parameters.numpy(), inds=frames))
+    write_atomic(path, npz_bytes(data=trajectory.camera_to_world.numpy(), inds=frames))
 
 
 def sniff(file: InputFile) -> bool:

@@ -11,7 +11,7 @@ from sightline.cameras.formats._build import DEFAULT_FPS, build, image_size
 from sightline.cameras.formats._files import MAX_FRAMES, InputFile, json_text, shown
 from sightline.cameras.formats._format import Format
 from sightline.cameras.trajectory import Trajectory
-from sightline.files import write_whole
+from sightline.files import write_atomic
 
 
 def read(file: InputFile, *, width: Any = None, height: Any = None, fps: Any = DEFAULT_FPS) -> Trajectory:
@@ -41,7 +41,7 @@ def read(file: InputFile, *, width: Any = None, height: Any = None, fps: Any = D
 
 def write(trajectory: Trajectory, path: Path) -> None:
     frames = zip(trajectory.camera_to_world.tolist(), trajectory.intrinsics.tolist(), strict=True)
-    write_whole(path, json_text({str(i): {"extrinsic": pose, "K": lens} for i, (pose, lens) in enumerate(frames)}))
+    write_atomic(path, json_text({str(i): {"extrinsic": pose, "K": lens} for i, (pose, lens) in enumerate(frames)}))
 
 
 def sniff(file: InputFile) -> bool:
