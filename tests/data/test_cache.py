@@ -23,8 +23,8 @@ from PIL import Image
 import sightline.data.cache as cache_module
 from sightline.data.cache import CacheWriter
 from sightline.data.cached import CachedClips
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
-from sightline.data.cut import Cut
 from sightline.data.encode import ClipEncoder, load_encoder, pixels
 from sightline.data.loader import ClipLoader
 from sightline.data.order import Mixed, Shuffled
@@ -34,7 +34,7 @@ from sightline.lab.tiny import tiny_pipeline
 from tests.data.conftest import make_take
 from tests.data.layouts import write_dl3dv, write_re10k
 
-CUT = Cut(frames=5, width=32, height=32, hop=3)
+SPEC = ClipSpec(num_frames=5, width=32, height=32, hop=3)
 CLIPS = 12  # 5 + 7 windows, less the broken ones
 
 
@@ -55,12 +55,12 @@ def encoder() -> ClipEncoder:
     return ClipEncoder(tiny_pipeline("ti2v-5b"))
 
 
-def clips_of(data: Path, cut: Cut = CUT) -> Clips:
-    return Clips(open_sources([f"re10k:{data / 're10k'}", f"dl3dv:{data / 'dl3dv'}"]), cut)
+def clips_of(data: Path, spec: ClipSpec = SPEC) -> Clips:
+    return Clips(open_sources([f"re10k:{data / 're10k'}", f"dl3dv:{data / 'dl3dv'}"]), spec)
 
 
-def write_cache(folder: Path, data: Path, encoder: ClipEncoder, cut: Cut = CUT, **options: Any) -> CacheWriter:
-    writer = CacheWriter(folder, clips_of(data, cut), encoder, "tiny", **{"shard_clips": 2, **options})
+def write_cache(folder: Path, data: Path, encoder: ClipEncoder, spec: ClipSpec = SPEC, **options: Any) -> CacheWriter:
+    writer = CacheWriter(folder, clips_of(data, spec), encoder, "tiny", **{"shard_clips": 2, **options})
     writer.prepare()
     writer.write()
     return writer
@@ -252,7 +252,7 @@ def test_shares_of_three_processes_make_the_same_cache(
 def test_two_processes_end_what_a_killed_one_began(tmp_path: Path, data: Path, model: Path):
     """The command itself: begun by one process that is killed, ended by two, against an undisturbed one."""
     verb = ["data", "cache", f"re10k:{data / 're10k'}", f"dl3dv:{data / 'dl3dv'}", "--model", str(model)]
-    verb += ["--frames", "5", "--hop", "3", "--size", "32x32", "--shard-clips", "2", "--part", "all"]
+    verb += ["--num-frames", "5", "--hop", "3", "--size", "32x32", "--shard-clips", "2", "--part", "all"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
 
     began = subprocess.Popen([sys.executable, "-m", "sightline", *verb, "-o", str(tmp_path / "two")], env=environment)
@@ -299,8 +299,11 @@ def shifted_encoder() -> ClipEncoder:
 @pytest.mark.parametrize(
     "change, sentence",
     [
-        ({"cut": Cut(frames=5, width=32, height=32, hop=4)}, "was made with hop 3 and this run asks for 4"),
-        ({"cut": Cut(frames=5, width=32, height=32, hop=3, near_depth=True)}, "was made with near_depth false"),
+        ({"spec": ClipSpec(num_frames=5, width=32, height=32, hop=4)}, "was made with hop 3 and this run asks for 4"),
+        (
+            {"spec": ClipSpec(num_frames=5, width=32, height=32, hop=3, near_depth=True)},
+            "was made with near_depth false",
+        ),
         ({"dtype": "float32"}, 'was made with dtype "bfloat16" and this run asks for "float32"'),
         ({"shard_clips": 3}, "was made with shard_clips 2 and this run asks for 3"),
         ({"encoder": ClipEncoder(tiny_pipeline("ti2v-5b", seed=1))}, "was made with weights of the vae"),
@@ -316,7 +319,7 @@ def test_other_settings_are_refused(undisturbed: Path, data: Path, encoder: Clip
 
 def test_other_options_of_a_source_are_refused(tmp_path: Path, data: Path, encoder: ClipEncoder):
     def write(options: str) -> None:
-        writer = CacheWriter(tmp_path, Clips(open_sources([f"dl3dv:{data / 'dl3dv'}{options}"]), CUT), encoder, "tiny")
+        writer = CacheWriter(tmp_path, Clips(open_sources([f"dl3dv:{data / 'dl3dv'}{options}"]), SPEC), encoder, "tiny")
         writer.prepare()
 
     write("")
@@ -338,7 +341,7 @@ def test_shards_of_another_run_are_refused(tmp_path: Path, undisturbed: Path, da
 
 def test_a_size_that_the_model_cannot_take(tmp_path: Path, data: Path, encoder: ClipEncoder):
     with pytest.raises(SightlineError, match="height is 48: expected a multiple of 32"):
-        write_cache(tmp_path, data, encoder, Cut(frames=5, width=32, height=48))
+        write_cache(tmp_path, data, encoder, ClipSpec(num_frames=5, width=32, height=48))
 
 
 # -- reading --------------------------------------------------------------------------------------------------------

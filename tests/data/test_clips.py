@@ -14,8 +14,8 @@ import torch
 
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.clip import Clip
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
-from sightline.data.cut import Cut
 from sightline.data.loader import ClipLoader
 from sightline.data.order import Mixed, Shuffled
 from sightline.data.sources import open_source, open_sources
@@ -25,7 +25,7 @@ from tests.data.conftest import HEIGHT, WIDTH, make_take
 from tests.data.layouts import Take, write_dl3dv, write_omniworld, write_panshot, write_re10k
 
 HELD_OUT = ["000000000000002a", "000000000000002f", "000000000000004f"]
-SMALL = Cut(frames=5, width=WIDTH, height=HEIGHT)
+SMALL = ClipSpec(num_frames=5, width=WIDTH, height=HEIGHT)
 
 
 # -- windows --------------------------------------------------------------------------------------------------------
@@ -44,10 +44,10 @@ SMALL = Cut(frames=5, width=WIDTH, height=HEIGHT)
     ],
 )
 def test_windows(length: int, stride: int, hop: int | None, starts: list[int]):
-    cut = Cut(stride=stride, hop=hop)
-    assert list(cut.starts(length)) == starts
+    spec = ClipSpec(stride=stride, hop=hop)
+    assert list(spec.starts(length)) == starts
     for start in starts:
-        indices = cut.indices(start)
+        indices = spec.indices(start)
         assert len(indices) == 81
         assert indices[0] == start and indices[-1] < length
         assert set(np.diff(indices)) == {stride}
@@ -55,18 +55,20 @@ def test_windows(length: int, stride: int, hop: int | None, starts: list[int]):
 
 def test_a_shot_that_is_too_short_is_refused():
     with pytest.raises(SightlineError, match="found 160 frames, expected at least 161"):
-        Cut(stride=2).starts(160)
+        ClipSpec(stride=2).starts(160)
 
 
 @pytest.mark.parametrize("frames", [0, 80, 82, 4])
 def test_frames_are_4k_plus_1(frames: int):
     with pytest.raises(SightlineError, match="frames is"):
-        Cut(frames=frames)
+        ClipSpec(num_frames=frames)
 
 
 def test_a_window_takes_its_own_frames_and_is_anchored_at_its_own_first(tmp_path: Path):
     write_dl3dv(tmp_path, take := make_take(frames=23))
-    clips = Clips([open_source(f"dl3dv:{tmp_path}")], Cut(frames=5, stride=2, hop=7, width=WIDTH, height=HEIGHT))
+    clips = Clips(
+        [open_source(f"dl3dv:{tmp_path}")], ClipSpec(num_frames=5, stride=2, hop=7, width=WIDTH, height=HEIGHT)
+    )
     assert [window.start for window in clips.windows] == [0, 7, 14]
     clip = clips[1]
     assert np.array_equal(clip.frames, take.frames[7:16:2])
@@ -91,7 +93,7 @@ def test_intrinsics_follow_the_crop(tmp_path: Path, size: tuple[int, int]):
         x, y = project(path, frame, point)
         frames[frame] = (255 * np.exp(-((columns - x) ** 2 + (rows - y) ** 2) / 18.0))[..., None].astype(np.uint8)
     write_dl3dv(tmp_path, Take(frames, path))
-    clip = Clips([open_source(f"dl3dv:{tmp_path}")], Cut(5, width=size[0], height=size[1], anchor=False))[0]
+    clip = Clips([open_source(f"dl3dv:{tmp_path}")], ClipSpec(5, width=size[0], height=size[1], anchor=False))[0]
     for frame in range(5):
         seen = clip.frames[frame, ..., 0].astype(float)
         expected = project(clip.trajectory, frame, point)
@@ -200,8 +202,8 @@ def test_panshot_wants_numbers(tmp_path: Path):
 
 def test_a_missing_caption_is_the_default_one(tmp_path: Path):
     write_dl3dv(tmp_path, make_take(frames=5))
-    cut = Cut(5, width=WIDTH, height=HEIGHT, caption="a place")
-    assert Clips([open_source(f"dl3dv:{tmp_path}")], cut)[0].caption == "a place"
+    spec = ClipSpec(5, width=WIDTH, height=HEIGHT, caption="a place")
+    assert Clips([open_source(f"dl3dv:{tmp_path}")], spec)[0].caption == "a place"
 
 
 @pytest.mark.parametrize(

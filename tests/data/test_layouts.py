@@ -12,18 +12,18 @@ import torch
 from sightline.cameras import lens
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.clip import Clip
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
-from sightline.data.cut import Cut
 from sightline.data.sources import open_source
 from tests.data.conftest import HEIGHT, WIDTH, make_take
 from tests.data.layouts import Take, write_dl3dv, write_omniworld, write_panshot, write_re10k
 
-AS_STORED = Cut(frames=9, width=WIDTH, height=HEIGHT, anchor=False)
+AS_STORED = ClipSpec(num_frames=9, width=WIDTH, height=HEIGHT, anchor=False)
 CODEC_ERROR = 8.0  # grey levels, mean over a frame: H.264 at crf 17 and 4:2:0 colour
 
 
-def read_back(source: str, cut: Cut = AS_STORED) -> Clip:
-    clips = Clips([open_source(source)], cut, strict=True)
+def read_back(source: str, spec: ClipSpec = AS_STORED) -> Clip:
+    clips = Clips([open_source(source)], spec, strict=True)
     assert len(clips) == 1
     return clips[0]
 
@@ -109,7 +109,7 @@ def test_omniworld_as_downloaded_with_poses_and_pictures_apart(tmp_path: Path):
 
 
 def anchored_path(source: str, frames: int = 5) -> Trajectory:
-    return read_back(source, Cut(frames=frames, width=WIDTH, height=HEIGHT)).trajectory
+    return read_back(source, ClipSpec(num_frames=frames, width=WIDTH, height=HEIGHT)).trajectory
 
 
 def straight(step: tuple[float, float, float], yaw_degrees: float = 0.0) -> Take:
@@ -134,7 +134,7 @@ def test_dl3dv_axes_are_opengl(tmp_path: Path):
 def test_omniworld_quaternions_are_w_first(tmp_path: Path):
     write_omniworld(tmp_path, straight((0, 0, 1), yaw_degrees=90))
     # Not anchored: with the order confused all cameras would be turned by the same half turn, which anchoring hides.
-    path = read_back(f"omniworld:{tmp_path}", Cut(5, width=WIDTH, height=HEIGHT, anchor=False)).trajectory
+    path = read_back(f"omniworld:{tmp_path}", ClipSpec(5, width=WIDTH, height=HEIGHT, anchor=False)).trajectory
     assert path.rotations[0][:, 1].tolist() == pytest.approx([0, 1, 0], abs=1e-9)
     assert path.rotations[-1][:, 2].tolist() == pytest.approx([1, 0, 0], abs=1e-9)
 
@@ -170,7 +170,7 @@ def test_eta_of_omniworld_is_20_and_of_the_others_1(tmp_path: Path):
 
 def test_near_depth_divides_positions_only_when_asked(tmp_path: Path):
     write_panshot(tmp_path, straight((0, 0, 1)), 64.0, 0.0, near_depth=2.0, video=False)
-    asked = Cut(frames=5, width=WIDTH, height=HEIGHT, near_depth=True)
+    asked = ClipSpec(num_frames=5, width=WIDTH, height=HEIGHT, near_depth=True)
     path = read_back(f"panshot:{tmp_path}", asked).trajectory
     assert path.positions[-1].tolist() == pytest.approx([0, 0, 2])
     assert path.near_depth == pytest.approx(1.0)
@@ -182,7 +182,7 @@ def test_re10k_intrinsics_are_fractions_of_the_stored_picture(tmp_path: Path):
     wide = straight((0, 0, 1))
     square = make_take(frames=5, width=64, height=64)
     write_re10k(tmp_path, Take(square.frames, wide.trajectory))
-    path = read_back(f"re10k:{tmp_path}", Cut(frames=5, width=64, height=64)).trajectory
+    path = read_back(f"re10k:{tmp_path}", ClipSpec(num_frames=5, width=64, height=64)).trajectory
     assert float(path.intrinsics[0, 0, 0]) == pytest.approx(0.8 * 64)
     assert float(path.intrinsics[0, 1, 1]) == pytest.approx(0.8 * 64 * 16 / 9)
 
@@ -198,6 +198,6 @@ def test_omniworld_frame_numbers_choose_the_pictures(tmp_path: Path):
     write_omniworld(tmp_path / "elsewhere", Take(255 - other.frames, other.trajectory), first=0)
     for picture in (tmp_path / "elsewhere" / "take" / "color").iterdir():
         picture.rename(tmp_path / "take" / "color" / picture.name)  # frames 0..4 are there too, and not meant
-    clips = Clips([open_source(f"omniworld:{tmp_path}")], Cut(frames=5, width=WIDTH, height=HEIGHT))
+    clips = Clips([open_source(f"omniworld:{tmp_path}")], ClipSpec(num_frames=5, width=WIDTH, height=HEIGHT))
     names = {clips.windows[index].shot: index for index in range(len(clips))}
     assert np.array_equal(clips[names["take/split_1"]].frames, take.frames)

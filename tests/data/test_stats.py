@@ -11,7 +11,7 @@ import torch
 from sightline.cameras import lens
 from sightline.cameras.trajectory import Trajectory
 from sightline.cli import main
-from sightline.data.cut import Cut
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.sources import open_source
 from sightline.data.stats import Spread, source_statistics, suggested_etas
 from sightline.data.stats_drawing import draw_moments
@@ -19,7 +19,7 @@ from sightline.errors import SightlineError
 from tests.data.conftest import make_take
 from tests.data.layouts import Take, write_dl3dv, write_omniworld, write_panshot, write_re10k
 
-CUT = Cut(frames=5, width=96, height=54)
+SPEC = ClipSpec(num_frames=5, width=96, height=54)
 
 
 def sideways(step: float, name: str = "take") -> Take:
@@ -33,7 +33,7 @@ def sideways(step: float, name: str = "take") -> Take:
 
 def test_known_answers(tmp_path: Path):
     write_dl3dv(tmp_path, sideways(0.5))
-    found = source_statistics(open_source(f"dl3dv:{tmp_path}?eta=2"), CUT)
+    found = source_statistics(open_source(f"dl3dv:{tmp_path}?eta=2"), SPEC)
     assert (found.shots, found.clips, found.frames, found.eta) == (1, 1, 5, 2.0)
     assert found.path_length == pytest.approx(2.0)
     assert found.turn == pytest.approx(0.0, abs=1e-6)
@@ -50,7 +50,7 @@ def test_turn_is_in_degrees(tmp_path: Path):
     angle = torch.deg2rad(torch.tensor([0.0, 10, 20, 10, 0], dtype=torch.float64))
     poses[:, 0, 0], poses[:, 0, 2], poses[:, 2, 0], poses[:, 2, 2] = angle.cos(), angle.sin(), -angle.sin(), angle.cos()
     write_dl3dv(tmp_path, Take(take.frames, take.trajectory.replace(camera_to_world=poses)))
-    found = source_statistics(open_source(f"dl3dv:{tmp_path}"), CUT)
+    found = source_statistics(open_source(f"dl3dv:{tmp_path}"), SPEC)
     assert found.turn == pytest.approx(40.0)
     assert found.raw.median == pytest.approx(0.0, abs=1e-9)
     assert math.isnan(suggested_etas([found])[0])
@@ -59,7 +59,7 @@ def test_turn_is_in_degrees(tmp_path: Path):
 def test_a_source_of_a_twentieth_wants_eta_20(tmp_path: Path):
     write_re10k(tmp_path / "re10k", sideways(0.4))
     write_omniworld(tmp_path / "omniworld", sideways(0.4 / 20))
-    found = [source_statistics(open_source(f"{kind}:{tmp_path / kind}"), CUT) for kind in ("re10k", "omniworld")]
+    found = [source_statistics(open_source(f"{kind}:{tmp_path / kind}"), SPEC) for kind in ("re10k", "omniworld")]
     assert found[0].raw.median / found[1].raw.median == pytest.approx(20, rel=1e-3)
     assert found[1].scaled.median == pytest.approx(found[0].scaled.median, rel=1e-3)
     assert suggested_etas(found) == pytest.approx([1.0, 20.0], rel=1e-3)
@@ -68,8 +68,8 @@ def test_a_source_of_a_twentieth_wants_eta_20(tmp_path: Path):
 def test_near_depth_enters_when_it_is_known(tmp_path: Path):
     write_re10k(tmp_path / "re10k", sideways(0.4))
     write_panshot(tmp_path / "panshot", sideways(1.2), 0.1, 0.0, near_depth=3.0, video=False)
-    cut = Cut(frames=5, width=96, height=54, near_depth=True)
-    found = [source_statistics(open_source(f"{kind}:{tmp_path / kind}"), cut) for kind in ("re10k", "panshot")]
+    spec = ClipSpec(num_frames=5, width=96, height=54, near_depth=True)
+    found = [source_statistics(open_source(f"{kind}:{tmp_path / kind}"), spec) for kind in ("re10k", "panshot")]
     assert found[1].with_near_depth == 1
     assert found[1].raw.median == pytest.approx(3 * found[0].raw.median, rel=1e-3)  # raw means raw, asked or not
     assert found[1].normalised is not None
@@ -86,22 +86,22 @@ def test_a_sample_is_spread_over_the_list_and_broken_shots_are_counted_out(tmp_p
     for index in range(6):
         write_re10k(tmp_path, sideways(0.1 * (index + 1), f"t{index}"))
     (tmp_path / "pose_files" / "t3.txt").write_text("broken\n")
-    found = source_statistics(open_source(f"re10k:{tmp_path}"), CUT, clips=2)
+    found = source_statistics(open_source(f"re10k:{tmp_path}"), SPEC, clips=2)
     assert (found.shots, found.clips) == (6, 1)  # t0 and t3 were picked
     with pytest.raises(SightlineError, match="re10k/t3"):
-        source_statistics(open_source(f"re10k:{tmp_path}"), CUT, clips=2, strict=True)
+        source_statistics(open_source(f"re10k:{tmp_path}"), SPEC, clips=2, strict=True)
 
 
 def test_no_pixels_are_needed(tmp_path: Path):
     write_re10k(tmp_path, sideways(0.4))
     for picture in (tmp_path / "frames" / "take").iterdir():
         picture.unlink()
-    assert source_statistics(open_source(f"re10k:{tmp_path}"), CUT).clips == 1
+    assert source_statistics(open_source(f"re10k:{tmp_path}"), SPEC).clips == 1
 
 
 def test_the_drawing_is_written_whole_or_refused(tmp_path: Path):
     write_re10k(tmp_path / "re10k", sideways(0.4))
-    found = [source_statistics(open_source(f"re10k:{tmp_path / 're10k'}"), CUT)]
+    found = [source_statistics(open_source(f"re10k:{tmp_path / 're10k'}"), SPEC)]
     draw_moments(found, tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(SightlineError, match=r"has the suffix '\.bmp'"):
@@ -116,7 +116,7 @@ def test_sightline_data_stats(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     write_omniworld(tmp_path / "omniworld", sideways(0.02))
     (tmp_path / "re10k" / "pose_files" / "zz.txt").write_text("broken\n")
     sources = [f"{kind}:{tmp_path / kind}" for kind in ("re10k", "omniworld")]
-    options = ["--frames", "5", "--size", "96x54", "--plot", str(tmp_path / "plot.svg")]
+    options = ["--num-frames", "5", "--size", "96x54", "--plot", str(tmp_path / "plot.svg")]
     assert main(["data", "stats", *sources, *options]) == 0
     printed = capsys.readouterr()
     assert "omniworld" in printed.out and "suggested" in printed.out
@@ -128,7 +128,7 @@ def test_sightline_data_stats(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 def test_sightline_data_preview(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     write_dl3dv(tmp_path / "dl3dv", make_take(frames=9))
-    options = ["--frames", "9", "--size", "96x54", "--clips", "2", "-o", str(tmp_path / "out")]
+    options = ["--num-frames", "9", "--size", "96x54", "--clips", "2", "-o", str(tmp_path / "out")]
     assert main(["data", "preview", f"dl3dv:{tmp_path / 'dl3dv'}", *options]) == 0
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["dl3dv-0.mp4", "dl3dv.png"]
     assert main(["data", "preview", "--style", "walkthrough", *options]) == 0
@@ -142,4 +142,4 @@ def test_help(verb: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as stopped:
         main(["data", verb, "--help"])
     assert stopped.value.code == 0
-    assert "--frames" in capsys.readouterr().out
+    assert "--num-frames" in capsys.readouterr().out

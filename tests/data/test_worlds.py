@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
-from sightline.data.cut import Cut
 from sightline.data.sources import open_source
 from sightline.data.stats import source_statistics
 from sightline.errors import SightlineError
@@ -18,7 +18,7 @@ from sightline.worlds import film, sample_clip
 from tests.data.layouts import Take, write_dl3dv, write_omniworld, write_panshot, write_re10k
 
 WIDTH, HEIGHT, FRAMES = 96, 54, 9
-AS_STORED = Cut(frames=FRAMES, width=WIDTH, height=HEIGHT, anchor=False)
+AS_STORED = ClipSpec(num_frames=FRAMES, width=WIDTH, height=HEIGHT, anchor=False)
 CODEC_ERROR = 6.0  # grey levels, mean over a frame
 
 
@@ -66,11 +66,11 @@ def test_a_world_comes_back_from_the_layout_it_stands_in_for(tmp_path: Path, sty
 
 
 def test_a_world_is_filmed_to_measure_and_reported_in_its_own_units():
-    cut = Cut(frames=5, stride=2, width=48, height=32)
-    clips = Clips([open_source("worlds:openworld?clips=2&seed=7")], cut, strict=True)
+    spec = ClipSpec(num_frames=5, stride=2, width=48, height=32)
+    clips = Clips([open_source("worlds:openworld?clips=2&seed=7")], spec, strict=True)
     assert [window.name for window in clips.windows] == ["00000007@0", "00000008@0"]
     clip = clips[1]
-    world = sample_clip("openworld", 8, cut.span, 48, 32)
+    world = sample_clip("openworld", 8, spec.span, 48, 32)
     assert np.array_equal(clip.frames, film(world.scene, world.true).frames[::2].numpy())
     # Reported in twentieths of a metre, and brought back by eta.
     expected = world.true.anchored().camera_to_world[::2]
@@ -81,7 +81,9 @@ def test_a_world_is_filmed_to_measure_and_reported_in_its_own_units():
 
 def test_a_world_in_metres_has_its_true_cameras():
     for style in ("walkthrough", "panorama", "openworld"):
-        clip = Clips([open_source(f"worlds:{style}?clips=1&unit=metre")], Cut(frames=5, width=48, height=32))[0]
+        clip = Clips([open_source(f"worlds:{style}?clips=1&unit=metre")], ClipSpec(num_frames=5, width=48, height=32))[
+            0
+        ]
         world = sample_clip(style, 0, 5, 48, 32)
         torch.testing.assert_close(clip.trajectory.camera_to_world, world.true.anchored().camera_to_world)
         assert clip.trajectory.unit == "metre" and clip.trajectory.near_depth == world.reported.near_depth
@@ -95,9 +97,9 @@ def test_an_unknown_style():
 
 
 def test_the_gap_between_the_styles_closes_with_eta():
-    cut = Cut(frames=33, width=128, height=128)
+    spec = ClipSpec(num_frames=33, width=128, height=128)
     found = {
-        style: source_statistics(open_source(f"worlds:{style}?clips=60"), cut)
+        style: source_statistics(open_source(f"worlds:{style}?clips=60"), spec)
         for style in ("walkthrough", "orbit", "panorama", "openworld")
     }
     raw, scaled = ({style: getattr(one, what).median for style, one in found.items()} for what in ("raw", "scaled"))

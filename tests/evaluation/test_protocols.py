@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from sightline import cli
-from sightline.data.cut import Cut
+from sightline.data.clip_spec import ClipSpec
 from sightline.errors import SightlineError
 from sightline.evaluation import run as running
 from sightline.evaluation.cases import Selection, StandardCases, default_sources
@@ -165,7 +165,9 @@ def test_an_estimator_takes_its_options_from_its_name(monkeypatch):
 
 
 def selection(clips=4):
-    return Selection(default_sources(("walkthrough",), clips), clips, "all", 0.01, Cut(frames=5, width=64, height=64))
+    return Selection(
+        default_sources(("walkthrough",), clips), clips, "all", 0.01, ClipSpec(num_frames=5, width=64, height=64)
+    )
 
 
 def test_processes_share_the_clips_and_a_camera_that_went_nowhere_cannot_win(model_folder):
@@ -258,7 +260,7 @@ def test_paths_and_depth_are_in_metres_or_in_the_unit_that_a_style_reports(style
     metres, path = film(world.scene, world.true).depth[0].numpy(), world.true.anchored().positions
     reported = 3 * float(world.reported.anchored().positions[-1].norm() / path[-1].norm())
     for source, scale in ((default_sources((style,), 1)[0], 1.0), (f"worlds:{style}?seed=900000&eta=3", reported)):
-        chosen = Selection((source,), 1, "all", 0.01, Cut(5, width=64, height=64))
+        chosen = Selection((source,), 1, "all", 0.01, ClipSpec(5, width=64, height=64))
         standard, loop = StandardCases(chosen).load(0), RevisitCases(chosen).load(0)
         assert np.allclose(standard.trajectory.positions, path * scale)
         for case in (standard, loop):
@@ -269,7 +271,7 @@ def test_paths_and_depth_are_in_metres_or_in_the_unit_that_a_style_reports(style
 def test_a_source_of_files_has_no_depth_and_its_loops_the_moves_own_size(tmp_path):
     take = Take(np.zeros((9, 48, 64, 3), np.uint8), smooth_trajectory(9, 64, 48))
     write_re10k(tmp_path / "re10k", take)
-    chosen = Selection((f"re10k:{tmp_path / 're10k'}",), 1, "all", 0.01, Cut(frames=5, width=64, height=48))
+    chosen = Selection((f"re10k:{tmp_path / 're10k'}",), 1, "all", 0.01, ClipSpec(num_frames=5, width=64, height=48))
     case = StandardCases(chosen).load(0)
     assert case.depth is None and case.truth is not None and case.truth.shape == (5, 48, 64, 3)
     loop = RevisitCases(chosen).load(0)

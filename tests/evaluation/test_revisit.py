@@ -10,7 +10,7 @@ import torch
 
 from sightline.cameras import moves
 from sightline.cameras.moves.loops import REVISIT_LOOPS
-from sightline.data.cut import Cut
+from sightline.data.clip_spec import ClipSpec
 from sightline.evaluation import revisit
 from sightline.evaluation.cases import Selection, default_sources
 from sightline.worlds import distance_to_solids, sample_batch
@@ -79,8 +79,8 @@ def test_appearance_looks_at_the_windows_alone():
 
 
 def test_loops_of_a_world_keep_clear_of_its_solids_and_their_truth_returns():
-    cut = Cut(frames=9, width=48, height=48)
-    cases = revisit.RevisitCases(Selection(default_sources(("openworld",), 1), 1, "all", 0.01, cut))
+    spec = ClipSpec(num_frames=9, width=48, height=48)
+    cases = revisit.RevisitCases(Selection(default_sources(("openworld",), 1), 1, "all", 0.01, spec))
     assert [name.split("loop_")[1] for name in cases.names] == ["truck", "orbit", "dolly", "nonpalindromic"]
     case = cases.load(3)
     assert case.truth is not None and np.array_equal(case.truth[0], case.truth[-1])  # what moves stands still

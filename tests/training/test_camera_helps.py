@@ -13,8 +13,8 @@ import pytest
 from diffusers import WanTransformer3DModel
 
 from sightline.data.cache import CacheWriter
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
-from sightline.data.cut import Cut
 from sightline.data.encode import ClipEncoder
 from sightline.data.sources import open_sources
 from sightline.lab.tiny import tiny_pipeline
@@ -30,7 +30,7 @@ BASE_STEPS, STEPS = 60, 110
 @pytest.fixture
 def recipe(tmp_path):
     """The base's pretraining, on clips that are rendered and encoded once for all three runs."""
-    clips = Clips(open_sources([f"worlds:walkthrough?clips={CLIPS}"]), Cut(frames=5, width=16, height=16))
+    clips = Clips(open_sources([f"worlds:walkthrough?clips={CLIPS}"]), ClipSpec(num_frames=5, width=16, height=16))
     writer = CacheWriter(
         tmp_path / "cache", clips, ClipEncoder(tiny_pipeline("pixels")), "tiny:pixels", dtype="float32"
     )

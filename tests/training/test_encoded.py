@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 import torch
 
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
-from sightline.data.cut import Cut
 from sightline.data.encode import ClipEncoder
 from sightline.data.sources import open_sources
 from sightline.lab.tiny import tiny_pipeline
 from sightline.training.encoded import Filmed, OneByOne, World, encode_clip
 from sightline.worlds import many
 
-CUT = Cut(frames=5, width=32, height=32)
+SPEC = ClipSpec(num_frames=5, width=32, height=32)
 WORLDS = [
     World("orbit", 0, unit="reported"),
     World("openworld", 0, returning=1.0),
@@ -25,7 +25,7 @@ PATCH = (1, 2, 2)
 
 def one_by_one(encoder):
     clips = Clips(
-        open_sources(["worlds:orbit?clips=2", "worlds:openworld?clips=2&unit=metre&returning=1"]), CUT, part="all"
+        open_sources(["worlds:orbit?clips=2", "worlds:openworld?clips=2&unit=metre&returning=1"]), SPEC, part="all"
     )
     order = [0, 2, 1, 3]  # as WORLDS has them
     return OneByOne(clips, order, lambda clip: encode_clip(encoder, 32, clip), PATCH, 32, keep=False)
@@ -35,7 +35,7 @@ def one_by_one(encoder):
 @pytest.mark.parametrize("keep", [False, True])
 def test_filming_in_batches_changes_nothing(kind, keep):
     encoder = ClipEncoder(tiny_pipeline(kind))
-    filmed, expected = Filmed(WORLDS, CUT, encoder, PATCH, 32, keep), one_by_one(encoder)
+    filmed, expected = Filmed(WORLDS, SPEC, encoder, PATCH, 32, keep), one_by_one(encoder)
     assert len(filmed) == len(expected) == 4
     for indices in ([0, 1, 2, 3], [3, 0], [1]):
         one, other = filmed.read(indices), expected.read(indices)

@@ -7,8 +7,8 @@ import time
 
 import torch
 
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
-from sightline.data.cut import Cut
 from sightline.data.encode import ClipEncoder
 from sightline.data.order import Shuffled
 from sightline.data.sources import open_sources
@@ -18,8 +18,8 @@ from sightline.training.feeds import Feed
 
 
 def test_a_closed_feed_reads_nothing_more():
-    encoder, cut = ClipEncoder(tiny_pipeline("pixels")), Cut(frames=5, width=16, height=16)
-    found = Clips(open_sources(["worlds:orbit?clips=3"]), cut, part="all")
+    encoder, spec = ClipEncoder(tiny_pipeline("pixels")), ClipSpec(num_frames=5, width=16, height=16)
+    found = Clips(open_sources(["worlds:orbit?clips=3"]), spec, part="all")
     clips = OneByOne(found, range(3), lambda clip: encode_clip(encoder, 8, clip), (1, 2, 2), 8, keep=True)
     at_work = threading.Semaphore(0)
 

@@ -10,8 +10,8 @@ from safetensors.torch import load_file
 
 from sightline.data.cache import CacheWriter
 from sightline.data.cached import CachedClips
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
-from sightline.data.cut import Cut
 from sightline.data.encode import ClipEncoder
 from sightline.data.sources import open_sources
 from sightline.errors import SightlineError
@@ -25,8 +25,8 @@ from tests.training.conftest import changed
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 def test_a_cache_as_it_is_written_by_default_trains_and_validates(small, tmp_path, precision):
-    cut = Cut(frames=5, width=16, height=16)
-    clips = Clips(open_sources(["worlds:orbit?clips=8"]), cut, part="all")
+    spec = ClipSpec(num_frames=5, width=16, height=16)
+    clips = Clips(open_sources(["worlds:orbit?clips=8"]), spec, part="all")
     writer = CacheWriter(tmp_path / "cache", clips, ClipEncoder(tiny_pipeline("pixels")), "tiny:pixels")
     writer.prepare()
     writer.write()

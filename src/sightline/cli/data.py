@@ -21,7 +21,7 @@ from sightline.cli._console import bar, print_line, print_table
 from sightline.errors import SightlineError
 
 if TYPE_CHECKING:
-    from sightline.data.cut import Cut
+    from sightline.data.clip_spec import ClipSpec
     from sightline.data.stats import SourceStatistics, Spread
 
 _Sources = Annotated[Positional[tuple[str, ...]], arg(metavar="SOURCE ...", help_behavior_hint="")]
@@ -38,10 +38,10 @@ def main(arguments: Sequence[str]) -> None:
 
 
 @dataclass
-class _Cutting:
+class _ClipOptions:
     """How shots become clips."""
 
-    frames: int = 81
+    num_frames: int = 81
     """Frames of a clip, 4 k + 1."""
     stride: int = 1
     """Take every N-th frame of a shot."""
@@ -56,17 +56,17 @@ class _Cutting:
     strict: bool = False
     """Stop at the first broken clip instead of reporting and skipping it."""
 
-    def cut(self, **more: Any) -> Cut:
-        from sightline.data.cut import Cut
+    def spec(self, **more: Any) -> ClipSpec:
+        from sightline.data.clip_spec import ClipSpec
 
         width, height = parsed_size(self.size)
-        return Cut(
-            self.frames, self.stride, self.hop, width, height, self.near_depth, anchor=not self.keep_world, **more
+        return ClipSpec(
+            self.num_frames, self.stride, self.hop, width, height, self.near_depth, anchor=not self.keep_world, **more
         )
 
 
 @dataclass
-class Preview(_Cutting):
+class Preview(_ClipOptions):
     """Write a contact sheet of a few clips, and a video of each with the camera path beside it."""
 
     sources: _Sources = ()
@@ -75,33 +75,33 @@ class Preview(_Cutting):
     """A style of the procedural worlds, with a map of the place: walkthrough, orbit, panorama or openworld."""
     clips: int = 4
     """How many clips of each source."""
-    frames: int = 33
+    num_frames: int = 33
     """Frames of a clip, 4 k + 1."""
     size: Annotated[str, arg(metavar="WIDTHxHEIGHT")] = "416x240"
     """Pictures are scaled to cover this and cropped in the middle; the lens follows."""
-    out: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("preview")
+    output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("preview")
     """Folder to write to."""
 
     def run(self) -> None:
         from sightline.data.preview import write_preview
         from sightline.worlds import preview as worlds
 
-        cut = self.cut()
+        spec = self.spec()
         if self.style is not None:
             for name in ("stride", "hop", "near_depth", "keep_world", "strict"):
                 if not self.sources and getattr(self, name) != getattr(Preview(), name):
                     raise SightlineError(f"{name} says nothing to a style: expected it with a source.")
             size = parsed_size(self.size)
-            for path in worlds.write_preview(self.style, 0, self.out, self.clips, self.frames, size):
+            for path in worlds.write_preview(self.style, 0, self.output, self.clips, self.num_frames, size):
                 print_line(f"wrote {path}")
         if self.sources or self.style is None:
             for source in _opened(self.sources):
-                for path in write_preview(source, cut, self.clips, self.out, self.strict):
+                for path in write_preview(source, spec, self.clips, self.output, self.strict):
                     print_line(f"wrote {path}")
 
 
 @dataclass
-class Stats(_Cutting):
+class Stats(_ClipOptions):
     """Measure how far cameras move: a table, a plot, and the eta that would bring each source to the first one's scale."""
 
     sources: _Sources = ()
@@ -117,9 +117,9 @@ class Stats(_Cutting):
         from sightline.figures import picture_path
 
         picture_path(self.plot)  # refused before anything is measured
-        cut = self.cut()
+        spec = self.spec()
         found = [
-            source_statistics(source, cut, self.clips, strict=self.strict, progress=bar)
+            source_statistics(source, spec, self.clips, strict=self.strict, progress=bar)
             for source in _opened(self.sources)
         ]
         _print_statistics(found, suggested_etas(found, self.near_depth))
@@ -128,7 +128,7 @@ class Stats(_Cutting):
 
 
 @dataclass
-class Cache(_Cutting):
+class Cache(_ClipOptions):
     """Encode clips and captions into shards that training reads. Goes on where it was stopped; also under
     `accelerate launch -m sightline data cache ...`."""
 
@@ -136,7 +136,7 @@ class Cache(_Cutting):
     """Where clips come from."""
     model: Annotated[str, arg(metavar="M")] = tyro.MISSING
     """Hub id or folder of a Wan pipeline, whose VAE and text encoder are used."""
-    out: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = tyro.MISSING
+    output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = tyro.MISSING
     """Folder of the cache; one that was begun with other settings is refused."""
     part: Literal["all", "train", "held-out"] = "all"
     """Which scenes: the split goes by a hash of their names. Training splits a whole cache itself (data.held_out)."""
@@ -157,17 +157,23 @@ class Cache(_Cutting):
         from sightline.data.clips import Clips
         from sightline.data.encode import load_encoder
 
-        sources, cut = _opened(self.sources), self.cut(caption=self.caption)
+        sources, spec = _opened(self.sources), self.spec(caption=self.caption)
         # Without cpu=True, processes of a machine that has no GPU do not find each other.
         state = PartialState(cpu=not torch.cuda.is_available())
         if not state.is_main_process:
             logging.getLogger("sightline").setLevel(logging.ERROR)  # one process speaks for all while they do the same
         show = bar if state.is_main_process else lambda shots, _: shots
-        clips = Clips(sources, cut, part=self.part, held_out=self.held_out, strict=self.strict, progress=show)
+        clips = Clips(sources, spec, part=self.part, held_out=self.held_out, strict=self.strict, progress=show)
         writer = CacheWriter(
-            self.out, clips, load_encoder(self.model, state.device), self.model, dtype=self.dtype, shard_clips=self.shard_clips,
-            rank=state.process_index, processes=state.num_processes,
-        )  # fmt: skip
+            self.output,
+            clips,
+            load_encoder(self.model, state.device),
+            self.model,
+            dtype=self.dtype,
+            shard_clips=self.shard_clips,
+            rank=state.process_index,
+            processes=state.num_processes,
+        )
         if state.is_main_process:
             writer.prepare()
         state.wait_for_everyone()

@@ -137,7 +137,7 @@ class _Protocol(_Filming):
     def opened(self, model: Model) -> Any:
         """The run: cases, metrics and settings, checked before any weight of the model is loaded."""
         from sightline.cameras import moves
-        from sightline.data.cut import Cut
+        from sightline.data.clip_spec import ClipSpec
         from sightline.evaluation.cases import Selection, StandardCases, default_sources
         from sightline.evaluation.metrics.networks import read_weights
         from sightline.evaluation.metrics.suite import Suite
@@ -153,10 +153,10 @@ class _Protocol(_Filming):
         width, height = parsed_size(self.size) if self.size else (defaults.width, defaults.height)
         model.facts.require_frames(frames)
         model.facts.require_size(width, height)
-        cut = Cut(frames, width=width, height=height, near_depth=self.near_depth)
+        spec = ClipSpec(frames, width=width, height=height, near_depth=self.near_depth)
         sources = self.sources or default_sources(self.styles, self.clips)
         part: Any = self.part if self.sources else "all"  # the default worlds are held out as a whole
-        selection = Selection(tuple(sources), self.clips, part, self.held_out, cut)
+        selection = Selection(tuple(sources), self.clips, part, self.held_out, spec)
         cases = (RevisitCases if self.protocol == "revisit" else StandardCases)(selection)
         suite = Suite(self.metrics or ("offline",), read_weights(self.weights), model.device)
         suite.open(leave_out=not self.metrics)

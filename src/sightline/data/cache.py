@@ -57,7 +57,7 @@ class CacheWriter:
             raise SightlineError(f"dtype is {dtype!r}: expected one of {', '.join(DTYPES)}.")
         if not len(clips):
             raise SightlineError(f"there are no clips to cache ({len(clips.skips)} skipped): expected at least one.")
-        encoder.check_size(clips.cut.width, clips.cut.height)
+        encoder.check_size(clips.spec.width, clips.spec.height)
         self.folder, self.clips, self.encoder = Path(folder), clips, encoder
         self.shard_clips = whole_number("shard_clips", shard_clips)
         self.rank, self.processes, self.dtype = rank, processes, DTYPES[dtype]
@@ -69,7 +69,7 @@ class CacheWriter:
             "computed in": str(encoder.pipe.text_encoder.dtype).removeprefix("torch."),
             "dtype": dtype,
             "shard_clips": shard_clips,
-            **asdict(clips.cut),
+            **asdict(clips.spec),
             "sources": [source.settings() for source in clips.sources],
             "clips": len(clips),
             "list of clips": _digest([[window.source, window.name] for window in clips.windows]),

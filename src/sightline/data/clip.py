@@ -1,4 +1,4 @@
-"""Clip: some frames and the camera that took them, in the units of training. And what becomes of a broken one."""
+"""Clip: video frames with the camera that took them; and the report of clips that could not be read."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ _REPORTED_ONE_BY_ONE = 20  # after this many, skips are only counted
 
 @dataclass(frozen=True, eq=False)
 class Clip:
-    """A window of a source, ready to encode.
+    """Frames, the camera that took them, and a caption.
 
     frames: [T, H, W, 3] uint8.
-    trajectory: T frames for pictures of this size, anchored and scaled as was asked (see Cut).
+    trajectory: T frames for pictures of this size, anchored and scaled as the ClipSpec says.
     name: unique within its source and the same in every run: the shot, and the first frame of the window.
-    scene: the place it shows, by which clips are held out.
+    scene: the place that the clip shows. The split into training and held-out clips goes by scene.
+    depth: [H, W] of frame 0 along the optical axis, in the trajectory's unit; None where it is unknown or was not asked for.
     """
 
     frames: np.ndarray
@@ -30,16 +31,21 @@ class Clip:
     source: str
     name: str
     scene: str = ""
+    depth: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        frames, path = self.frames, self.trajectory
+        frames, trajectory = self.frames, self.trajectory
         if not isinstance(frames, np.ndarray) or frames.dtype != np.uint8 or frames.ndim != 4 or frames.shape[3] != 3:
-            found = f"{getattr(frames, 'dtype', type(frames).__name__)} {list(getattr(frames, 'shape', []))}"
-            raise SightlineError(f"frames of {self.name!r} are {found}: expected uint8 [T, H, W, 3].")
-        if frames.shape[:3] != (len(path), path.height, path.width):
+            kind = f"{getattr(frames, 'dtype', type(frames).__name__)} {list(getattr(frames, 'shape', []))}"
+            raise SightlineError(f"frames of {self.name!r} are {kind}: expected uint8 [T, H, W, 3].")
+        if frames.shape[:3] != (len(trajectory), trajectory.height, trajectory.width):
             raise SightlineError(
-                f"frames of {self.name!r} have shape {list(frames.shape)}: expected [{len(path)}, {path.height}, "
-                f"{path.width}, 3] as the trajectory says."
+                f"frames of {self.name!r} have shape {list(frames.shape)}: expected [{len(trajectory)}, "
+                f"{trajectory.height}, {trajectory.width}, 3] as the trajectory says."
+            )
+        if self.depth is not None and self.depth.shape != frames.shape[1:3]:
+            raise SightlineError(
+                f"depth of {self.name!r} has shape {list(self.depth.shape)}: expected {list(frames.shape[1:3])}."
             )
         for field in ("caption", "source", "name"):
             if not isinstance(getattr(self, field), str) or not getattr(self, field).strip():

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.clip import Clip, Skips
-from sightline.data.cut import Cut
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.pictures import FittedFrames
 from sightline.data.sources import Source
 from sightline.data.split import Part, in_part
@@ -44,15 +44,15 @@ class Clips(Sequence[Clip]):
     def __init__(
         self,
         sources: Sequence[Source],
-        cut: Cut | None = None,
+        spec: ClipSpec | None = None,
         *,
         part: Part = "all",
         held_out: float = 0.01,
         strict: bool = False,
         progress: Callable[[Sequence[str], str], Iterable[str]] = lambda shots, _: shots,
     ) -> None:
-        self.cut = cut or Cut()
-        self.sources = [source.filmed_for(self.cut) for source in sources]
+        self.spec = spec or ClipSpec()
+        self.sources = [source.filmed_for(self.spec) for source in sources]
         self.skips = Skips(strict)
         self.windows: list[Window] = []
         self._last_shot: tuple[int, str, Trajectory] | None = None
@@ -67,7 +67,7 @@ class Clips(Sequence[Clip]):
     def _add(self, index: int, shot: str) -> None:
         source = self.sources[index]
         try:
-            starts = self.cut.starts(source.length(shot))
+            starts = self.spec.starts(source.length(shot))
         except SightlineError as error:
             self.skips.report(source.name, shot, error)
             return
@@ -79,14 +79,14 @@ class Clips(Sequence[Clip]):
     def __getitem__(self, index: int) -> Clip:  # type: ignore[override]  # slices of pixels are nobody's wish
         """One clip; a broken one raises its sentence."""
         window = self.windows[index]
-        source, indices = self.sources[window.source], self.cut.indices(window.start)
+        source, indices = self.sources[window.source], self.spec.indices(window.start)
         shot = self._trajectory(window)
-        pictures = source.pictures(window.shot).read(indices, self.cut.width, self.cut.height)
+        pictures = source.pictures(window.shot).read(indices, self.spec.width, self.spec.height)
         self._check_aspect(source, shot, pictures)
         return Clip(
             frames=pictures.frames,
-            trajectory=self.cut.trajectory(shot, window.start, source.eta, pictures.original_size),
-            caption=source.caption(window.shot, indices) or self.cut.caption,
+            trajectory=self.spec.trajectory(shot, window.start, source.eta, pictures.original_size),
+            caption=source.caption(window.shot, indices) or self.spec.caption,
             source=source.name,
             name=window.name,
             scene=source.scene(window.shot),
@@ -105,7 +105,7 @@ class Clips(Sequence[Clip]):
     def camera(self, index: int) -> Trajectory:
         """The cameras of one clip, without its pixels."""
         window = self.windows[index]
-        return self.cut.trajectory(self._trajectory(window), window.start, self.sources[window.source].eta)
+        return self.spec.trajectory(self._trajectory(window), window.start, self.sources[window.source].eta)
 
     def _trajectory(self, window: Window) -> Trajectory:
         """Cameras of the whole shot; the last one is kept, since windows of a shot follow one another."""

@@ -11,8 +11,8 @@ from PIL import Image, ImageDraw
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import whole_number
 from sightline.data.clip import Clip
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
-from sightline.data.cut import Cut
 from sightline.data.sources import Source
 from sightline.errors import SightlineError
 from sightline.files import atomic_write
@@ -23,10 +23,10 @@ _PAPER, _INK, _QUIET, _DONE = (255, 255, 255), (34, 38, 43), (195, 200, 207), (2
 _OVERSAMPLING = 3  # lines are drawn this much larger and scaled down, which smooths them
 
 
-def write_preview(source: Source, cut: Cut, clips: int, folder: str | Path, strict: bool = False) -> list[Path]:
+def write_preview(source: Source, spec: ClipSpec, clips: int, folder: str | Path, strict: bool = False) -> list[Path]:
     """Write NAME.png, the contact sheet of the first clips of a source, and NAME-0.mp4, ...; returns what was written."""
     folder = Path(folder)
-    read = Clips([source], cut, strict=strict)
+    read = Clips([source], spec, strict=strict)
     listed = len(read.skips)
     shown = list(islice(read, whole_number("clips", clips)))
     if len(read.skips) > listed:

@@ -11,7 +11,7 @@ from torch import Tensor
 from sightline.cameras.statistics import moment_magnitudes, path_statistics
 from sightline.checks import whole_number
 from sightline.data.clip import Skips
-from sightline.data.cut import Cut
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.sources import Source
 from sightline.errors import SightlineError
 
@@ -67,17 +67,19 @@ class SourceStatistics:
 
 def source_statistics(
     source: Source,
-    cut: Cut | None = None,
+    spec: ClipSpec | None = None,
     clips: int = 200,
     *,
     strict: bool = False,
     progress: Callable[[Sequence[str], str], Iterable[str]] = lambda shots, _: shots,
 ) -> SourceStatistics:
     """Measure at most `clips` shots of a source, evenly spaced in its list."""
-    if cut is not None and cut.frames < 2:
-        raise SightlineError(f"frames is {cut.frames}: expected at least 5, since a single camera does not move.")
-    cut = cut or Cut()
-    source = source.filmed_for(cut)
+    if spec is not None and spec.num_frames < 2:
+        raise SightlineError(
+            f"num_frames is {spec.num_frames}: expected at least 5, since a single camera does not move."
+        )
+    spec = spec or ClipSpec()
+    source = source.filmed_for(spec)
     shots, skips = source.shots(), Skips(strict)
     count = min(whole_number("clips", clips), len(shots))
     sample = [shots[index * len(shots) // count] for index in range(count)]
@@ -85,11 +87,11 @@ def source_statistics(
     for shot in progress(sample, f"measuring {source.name}"):
         try:
             cameras = source.trajectory(shot)
-            cut.starts(len(cameras))
+            spec.starts(len(cameras))
         except SightlineError as error:
             skips.report(source.name, shot, error)
             continue
-        path = cut.trajectory(cameras, 0, eta=1.0 / cut.scale(cameras, 1.0))  # in the source's own units
+        path = spec.trajectory(cameras, 0, eta=1.0 / spec.scale(cameras, 1.0))  # in the source's own units
         found = path_statistics(path, _GRID)
         lengths.append(found.path_length)
         turns.append(found.total_turn)
@@ -105,7 +107,7 @@ def source_statistics(
         eta=source.eta,
         shots=len(shots),
         clips=len(moments),
-        frames=len(moments) * cut.frames,
+        frames=len(moments) * spec.num_frames,
         path_length=float(torch.tensor(lengths).median()),
         turn=float(torch.tensor(turns).median()),
         with_near_depth=with_near_depth,

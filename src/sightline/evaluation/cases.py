@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from sightline.cameras.trajectory import Trajectory
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips, Window
-from sightline.data.cut import Cut
 from sightline.data.sources import Source, Worlds, open_sources
 from sightline.data.split import Part
 from sightline.errors import SightlineError
@@ -64,7 +64,7 @@ class Selection:
     clips: int
     part: Part
     held_out: float
-    cut: Cut
+    spec: ClipSpec
 
 
 def default_sources(styles: Sequence[str], clips: int) -> tuple[str, ...]:
@@ -83,7 +83,7 @@ class StandardCases:
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
         self.clips = Clips(
-            open_sources(selection.sources), selection.cut, part=selection.part, held_out=selection.held_out
+            open_sources(selection.sources), selection.spec, part=selection.part, held_out=selection.held_out
         )
         if not len(self.clips):
             raise SightlineError(
@@ -99,7 +99,7 @@ class StandardCases:
     def load(self, index: int) -> Case:
         clip = self.clips[self.chosen[index]]
         window, name = self.clips.windows[self.chosen[index]], self.names[index]
-        depth = world_depth(self.source(window), window, self.selection.cut)
+        depth = world_depth(self.source(window), window, self.selection.spec)
         return Case(
             name, name, clip.source, clip.caption, clip.trajectory, clip.frames[0], clip.frames, depth
         )  # fmt: skip
@@ -108,10 +108,10 @@ class StandardCases:
         sources = [source.settings() for source in self.clips.sources]
         chosen = self.selection
         part = {"part": chosen.part, "held_out": chosen.held_out if chosen.part != "all" else None}
-        shape = {"frames": chosen.cut.frames, "width": chosen.cut.width, "height": chosen.cut.height}
+        shape = {"frames": chosen.spec.num_frames, "width": chosen.spec.width, "height": chosen.spec.height}
         return {
             "sources": sources, "clips": len(self.names), "names of clips": _digest(self.names), **part, **shape,
-            "near_depth": chosen.cut.near_depth,
+            "near_depth": chosen.spec.near_depth,
             "shots that could not be read": len(self.clips.skips),
         }  # fmt: skip
 
@@ -126,25 +126,25 @@ def _digest(names: list[str]) -> str:
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
 
 
-def sampled_world(source: Source, window: Window, cut: Cut) -> tuple[WorldBatch, float] | None:
+def sampled_world(source: Source, window: Window, spec: ClipSpec) -> tuple[WorldBatch, float] | None:
     """The world that a clip shows, and what its metres are multiplied by in the clip's trajectory; None of other sources."""
-    if not isinstance(source, Worlds) or (source.frames, source.width, source.height) != (
-        cut.span, cut.width, cut.height
+    if not isinstance(source, Worlds) or (source.num_frames, source.width, source.height) != (
+        spec.span, spec.width, spec.height
     ):  # fmt: skip
         return None
-    batch = sample_batch(source.style, [int(window.shot)], cut.span, cut.width, cut.height, source.returning)
+    batch = sample_batch(source.style, [int(window.shot)], spec.span, spec.width, spec.height, source.returning)
     reported = 1.0 if source.unit == "metre" else float(batch.scale[0])
-    return batch, reported * cut.scale(batch.reported_trajectory(), source.eta)
+    return batch, reported * spec.scale(batch.reported_trajectory(), source.eta)
 
 
-def world_depth(source: Source, window: Window, cut: Cut) -> np.ndarray | None:  # [H, W]
+def world_depth(source: Source, window: Window, spec: ClipSpec) -> np.ndarray | None:  # [H, W]
     """Depth of a clip's first frame in the unit of its trajectory, known of worlds alone."""
-    if (found := sampled_world(source, window, cut)) is None:
+    if (found := sampled_world(source, window, spec)) is None:
         return None
     batch, scale = found
     at = slice(window.start, window.start + 1)
     depth = render_depth(
-        batch.scenes, batch.camera_to_world[:, at], batch.intrinsics[:, at], batch.xi, cut.width, cut.height,
+        batch.scenes, batch.camera_to_world[:, at], batch.intrinsics[:, at], batch.xi, spec.width, spec.height,
         seconds=batch.seconds[:, at],
     )[0, 0]  # fmt: skip
     return (depth * scale).numpy()

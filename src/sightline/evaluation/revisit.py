@@ -46,9 +46,9 @@ class RevisitCases:
 
     def load(self, index: int) -> Case:
         at, loop = divmod(index, len(self.loops))
-        clips, cut = self.standard.clips, self.standard.selection.cut
+        clips, spec = self.standard.clips, self.standard.selection.spec
         window_of, name = clips.windows[self.standard.chosen[at]], self.standard.names[at]
-        found = sampled_world(self.standard.source(window_of), window_of, cut)
+        found = sampled_world(self.standard.source(window_of), window_of, spec)
         if found is not None and window_of.start == 0:
             unit = self.standard.source(window_of).trajectory(window_of.shot).unit
             return self._of_world(self.names[index], name, self.loops[loop], unit, *found)

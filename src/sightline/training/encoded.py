@@ -13,7 +13,7 @@ from torch import Tensor
 from sightline.cameras.tokens import CameraTokens
 from sightline.data.cached import CachedClip
 from sightline.data.clip import Clip
-from sightline.data.cut import Cut
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.encode import ClipEncoder, as_video, padded_text
 from sightline.worlds import WorldBatch, sample_batch
 from sightline.worlds.many import BATCH, film_together, made
@@ -91,11 +91,11 @@ class Filmed:
     """Clips of the worlds, filmed and encoded in batches on the VAE's device; all are made at once where `keep` says so."""
 
     def __init__(
-        self, worlds: Sequence[World], cut: Cut, encoder: ClipEncoder, patch: Sequence[int], text_tokens: int, keep: bool,
+        self, worlds: Sequence[World], spec: ClipSpec, encoder: ClipEncoder, patch: Sequence[int], text_tokens: int, keep: bool,
         bar: Callable[[Sequence[Any]], Any] = iter,
     ) -> None:  # fmt: skip
         """bar: wraps the batches that are made at once, to show progress."""
-        self.worlds, self.cut, self.encoder, self.patch, self.text_tokens = worlds, cut, encoder, patch, text_tokens
+        self.worlds, self.spec, self.encoder, self.patch, self.text_tokens = worlds, spec, encoder, patch, text_tokens
         self.kept: Encoded | None = None
         if keep:
             self.kept = self._all(bar)
@@ -131,11 +131,11 @@ class Filmed:
         return self._film(next(made(self._sampler(), [worlds])))
 
     def _sampler(self) -> Callable[[Sequence[World]], list[Sampled]]:
-        return partial(sampled_worlds, self.cut, _TEMPORAL_STRIDE, self._rows_and_columns())
+        return partial(sampled_worlds, self.spec, _TEMPORAL_STRIDE, self._rows_and_columns())
 
     def _rows_and_columns(self) -> tuple[int, int]:
         stride = int(self.encoder.pipe.vae_scale_factor_spatial)
-        return self.cut.height // (stride * self.patch[1]), self.cut.width // (stride * self.patch[2])
+        return self.spec.height // (stride * self.patch[1]), self.spec.width // (stride * self.patch[2])
 
     @torch.no_grad()
     def _film(self, sampled: list[Sampled]) -> Encoded:
@@ -177,22 +177,22 @@ class Sampled:
 
 
 def sampled_worlds(
-    cut: Cut, temporal_stride: int, rows_and_columns: tuple[int, int], worlds: Sequence[World]
+    spec: ClipSpec, temporal_stride: int, rows_and_columns: tuple[int, int], worlds: Sequence[World]
 ) -> list[Sampled]:
     """The scenes and cameras of some clips, one entry per style and share that returns. Runs in processes of its own: no
     model, no device."""
-    grid = ((cut.frames - 1) // temporal_stride + 1, *rows_and_columns)
+    grid = ((spec.num_frames - 1) // temporal_stride + 1, *rows_and_columns)
     found = []
     for style, returning in dict.fromkeys((world.style, world.returning) for world in worlds):
         places = [place for place, world in enumerate(worlds) if (world.style, world.returning) == (style, returning)]
         seeds = [worlds[place].seed for place in places]
-        batch = sample_batch(style, seeds, cut.frames, cut.width, cut.height, returning)
+        batch = sample_batch(style, seeds, spec.num_frames, spec.width, spec.height, returning)
         tokens = []
         for number, place in enumerate(places):
             path = batch.reported_trajectory(number)
             if worlds[place].unit == "metre":
                 path = batch.true_trajectory(number).replace(near_depth=path.near_depth)
-            path = cut.trajectory(path, 0, worlds[place].eta)
+            path = spec.trajectory(path, 0, worlds[place].eta)
             tokens.append(CameraTokens.from_trajectory(path, grid, temporal_stride=temporal_stride))
         found.append(Sampled(batch, batch.captions, CameraTokens.batch(tokens).packed, tuple(places)))
     return found

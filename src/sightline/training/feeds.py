@@ -16,8 +16,8 @@ from torch import Tensor
 
 from sightline.cameras.tokens import CameraTokens
 from sightline.data.cached import CachedClips
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
-from sightline.data.cut import Cut
 from sightline.data.encode import ClipEncoder, padded_text
 from sightline.data.order import Mixed, Order, Shuffled, grouped
 from sightline.data.sources import Worlds, open_sources
@@ -121,7 +121,7 @@ def make_feed(
         clips = [_clips_of(data, part) for part in ("train", "held-out")]
         names = [clips[0].sources[window.source].name for window in clips[0].windows]
         order = _order(data, names, clips[1], seed)  # refused, where it must be, before a clip is filmed
-        if all(_made_to_measure(source, clips[0].cut) for source in clips[0].sources):
+        if all(_made_to_measure(source, clips[0].spec) for source in clips[0].sources):
             train, held_out = (_filmed(part, data, encoder, patch, quiet) for part in clips)
         else:
             encode = partial(encode_clip, encoder, data.text_tokens)
@@ -132,8 +132,8 @@ def make_feed(
 
 
 def _clips_of(data: Data, part: Any) -> Clips:
-    cut = Cut(frames=data.frames, width=data.width, height=data.height, near_depth=data.near_depth)
-    return Clips(open_sources(data.sources), cut, part=part, held_out=data.held_out)
+    spec = ClipSpec(num_frames=data.frames, width=data.width, height=data.height, near_depth=data.near_depth)
+    return Clips(open_sources(data.sources), spec, part=part, held_out=data.held_out)
 
 
 def _order(data: Data, sources: Sequence[str], held_out: Sized, seed: int) -> Order:
@@ -152,10 +152,10 @@ def _order(data: Data, sources: Sequence[str], held_out: Sized, seed: int) -> Or
     return Mixed(groups, dict(zip(groups, data.weights, strict=True)), seed)
 
 
-def _made_to_measure(source: Any, cut: Cut) -> bool:
+def _made_to_measure(source: Any, spec: ClipSpec) -> bool:
     """Whether these are worlds whose every shot is one clip, so that whole batches can be filmed at once."""
-    shape = (cut.frames, cut.width, cut.height)
-    return isinstance(source, Worlds) and (source.frames, source.width, source.height) == shape
+    shape = (spec.num_frames, spec.width, spec.height)
+    return isinstance(source, Worlds) and (source.num_frames, source.width, source.height) == shape
 
 
 def _filmed(clips: Clips, data: Data, encoder: ClipEncoder, patch: Sequence[int], quiet: bool) -> Filmed:
@@ -164,7 +164,7 @@ def _filmed(clips: Clips, data: Data, encoder: ClipEncoder, patch: Sequence[int]
         source: Any = clips.sources[window.source]
         worlds.append(World(source.style, int(window.shot), source.eta, source.unit, source.returning))
     bar = partial(track, description="filming worlds", console=Console(stderr=True), disable=quiet)
-    return Filmed(worlds, clips.cut, encoder, patch, data.text_tokens, data.keep_in_memory and bool(worlds), bar)
+    return Filmed(worlds, clips.spec, encoder, patch, data.text_tokens, data.keep_in_memory and bool(worlds), bar)
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:

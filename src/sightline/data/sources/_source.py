@@ -12,7 +12,7 @@ from typing import Any
 
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import number
-from sightline.data.cut import Cut
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.pictures import PICTURE_ENDINGS, VIDEO_ENDINGS, PictureFiles, Pictures, VideoFile
 from sightline.errors import SightlineError
 from sightline.files import reason
@@ -60,7 +60,7 @@ class Source(ABC):
         """The place that a shot shows: shots of one scene are never divided between training and held-out."""
         return shot
 
-    def filmed_for(self, cut: Cut) -> Source:
+    def filmed_for(self, spec: ClipSpec) -> Source:
         """Itself, unless the source is made on the fly and can be made to measure."""
         return self
 

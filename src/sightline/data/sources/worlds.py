@@ -19,7 +19,7 @@ from PIL import Image
 from sightline import __version__
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import number, whole_number
-from sightline.data.cut import Cut
+from sightline.data.clip_spec import ClipSpec
 from sightline.data.pictures import FittedFrames, Pictures, fitted
 from sightline.data.sources._source import Source
 from sightline.errors import SightlineError
@@ -27,7 +27,7 @@ from sightline.worlds import STYLES, WorldClip, film, sample_clip
 
 _ETA = {"openworld": 20.0}
 _UNITS = ("reported", "metre")
-_CUT = Cut()  # what a shot measures when nobody says
+_DEFAULT_SPEC = ClipSpec()  # what a shot measures when nobody says
 
 
 class Worlds(Source):
@@ -39,7 +39,7 @@ class Worlds(Source):
         *,
         clips: int = 100,
         seed: int = 0,
-        frames: int | None = None,
+        num_frames: int | None = None,
         width: int | None = None,
         height: int | None = None,
         device: str = "cpu",
@@ -48,7 +48,7 @@ class Worlds(Source):
         name: str | None = None,
         eta: float | None = None,
     ) -> None:
-        """clips: how many shots. seed: of the first. frames, width, height: of a shot; without them, as the cut asks.
+        """clips: how many shots. seed: of the first. num_frames, width, height: of a shot; without them, as the spec asks.
         device: where it is filmed. unit: of positions, as the style's source would report them or metres.
         returning: the share of shots whose camera comes back to where it started; none of the styles does by itself."""
         if style not in STYLES:
@@ -57,13 +57,13 @@ class Worlds(Source):
             raise SightlineError(f"unit of worlds is {unit!r}: expected one of {', '.join(_UNITS)}.")
         usual = 1.0 if unit == "metre" else _ETA.get(style, 1.0)
         super().__init__(name or style, usual if eta is None else eta)
-        for option, value in (("frames", frames), ("width", width), ("height", height)):
+        for option, value in (("num_frames", num_frames), ("width", width), ("height", height)):
             if value is not None:
                 whole_number(option, value)
         whole_number("seed + 1", seed + 1)
         _require_device(device)
         self.style, self.clips, self.seed = style, whole_number("clips", clips), seed
-        self.frames, self.width, self.height, self.device, self.unit = frames, width, height, device, unit
+        self.num_frames, self.width, self.height, self.device, self.unit = num_frames, width, height, device, unit
         self.returning = number("returning", returning, at_least=0.0)
         if self.returning > 1:
             raise SightlineError(f"returning is {returning!r}: expected a share between 0 and 1.")
@@ -78,7 +78,7 @@ class Worlds(Source):
         return world.true.replace(near_depth=world.reported.near_depth) if self.unit == "metre" else world.reported
 
     def length(self, shot: str) -> int:
-        return self.frames or _CUT.frames  # without building the scene
+        return self.num_frames or _DEFAULT_SPEC.num_frames  # without building the scene
 
     def pictures(self, shot: str) -> Pictures:
         return _Filmed(self._sampled(shot), self.device)
@@ -86,14 +86,14 @@ class Worlds(Source):
     def caption(self, shot: str, indices: Sequence[int]) -> str | None:
         return self._sampled(shot).caption
 
-    def filmed_for(self, cut: Cut) -> Source:
+    def filmed_for(self, spec: ClipSpec) -> Source:
         return Worlds(
             self.style,
             clips=self.clips,
             seed=self.seed,
-            frames=self.frames or cut.span,
-            width=self.width or cut.width,
-            height=self.height or cut.height,
+            num_frames=self.num_frames or spec.span,
+            width=self.width or spec.width,
+            height=self.height or spec.height,
             device=self.device,
             unit=self.unit,
             returning=self.returning,
@@ -104,7 +104,7 @@ class Worlds(Source):
     def settings(self) -> dict[str, Any]:
         made: dict[str, Any] = {
             "style": self.style,
-            "shot": [self.frames, self.width, self.height],
+            "shot": [self.num_frames, self.width, self.height],
             "device": self.device,
         }
         made |= {"unit": self.unit} if self.unit == "metre" else {}  # caches of reported units stay what they were
@@ -114,7 +114,11 @@ class Worlds(Source):
     def _sampled(self, shot: str) -> WorldClip:
         """The last one is kept: its cameras, pixels and caption are asked for one after another."""
         if self._last is None or self._last[0] != shot:
-            size = self.frames or _CUT.frames, self.width or _CUT.width, self.height or _CUT.height
+            size = (
+                self.num_frames or _DEFAULT_SPEC.num_frames,
+                self.width or _DEFAULT_SPEC.width,
+                self.height or _DEFAULT_SPEC.height,
+            )
             self._last = shot, sample_clip(self.style, int(shot), *size, self.returning)
         return self._last[1]
 

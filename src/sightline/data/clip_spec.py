@@ -1,4 +1,4 @@
-"""Cut: how shots become clips. Windows of frames, picture size, units of the camera path."""
+"""ClipSpec: how shots become clips. Windows of frames, picture size, units of the camera path."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ DEFAULT_CAPTION = "a video"
 
 
 @dataclass(frozen=True)
-class Cut:
+class ClipSpec:
     """The same for every source of a run, so that all clips are alike."""
 
-    frames: int = 81
+    num_frames: int = 81
     """Frames of a clip: 4 k + 1, since a latent frame covers four."""
     stride: int = 1
     """Every stride-th frame of the shot is taken; fps is divided by it."""
@@ -31,27 +31,27 @@ class Cut:
     """For clips whose source has none."""
 
     def __post_init__(self) -> None:
-        for name in ("frames", "stride", "width", "height"):
+        for name in ("num_frames", "stride", "width", "height"):
             whole_number(name, getattr(self, name))
         if self.hop is not None:
             whole_number("hop", self.hop)
-        if self.frames % 4 != 1:
-            raise SightlineError(f"frames is {self.frames}: expected 4 k + 1, such as 33 or 81.")
+        if self.num_frames % 4 != 1:
+            raise SightlineError(f"num_frames is {self.num_frames}: expected 4 k + 1, such as 33 or 81.")
         if not self.caption.strip():
             raise SightlineError("caption is empty: expected some text for clips without one.")
 
     @property
     def span(self) -> int:
         """Frames of the shot from the first of a window to its last, both included."""
-        return (self.frames - 1) * self.stride + 1
+        return (self.num_frames - 1) * self.stride + 1
 
     def starts(self, length: int) -> range:
         """First frames of the windows that fit into a shot of this length; a shot that is too short is refused."""
         if length < self.span:
             raise SightlineError(
-                f"found {length} frames, expected at least {self.span} for {self.frames} frames at stride {self.stride}."
+                f"found {length} frames, expected at least {self.span} for {self.num_frames} frames at stride {self.stride}."
             )
-        return range(0, length - self.span + 1, self.hop or self.frames * self.stride)
+        return range(0, length - self.span + 1, self.hop or self.num_frames * self.stride)
 
     def indices(self, start: int) -> range:
         """The shot's frames that make up the window."""
@@ -60,7 +60,7 @@ class Cut:
     def trajectory(
         self, shot: Trajectory, start: int, eta: float, picture: tuple[int, int] | None = None
     ) -> Trajectory:
-        """The window's cameras in training units, for pictures of this cut's size.
+        """The window's cameras in training units, for pictures of this spec's size.
 
         eta: the source's factor on positions. picture: (width, height) of the pictures as stored, which may be smaller
         than the ones the cameras were measured on (DL3DV's images_4); None takes the shot's own.
