@@ -15,9 +15,9 @@ from diffusers import WanTransformer3DModel
 
 import sightline as sl
 from sightline.backbones import attention
+from sightline.backbones.tiny import tiny_transformer
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import CameraCtrl, Encoding, FreqSplit, Gta, Prope, ReCamMaster, ReRope, Scope, Ucpe
-from sightline.lab.tiny import tiny_transformer
 
 CONFIGS: dict[str, dict[str, Any]] = {
     "5B": {"num_attention_heads": 24, "in_channels": 48, "out_channels": 48, "ffn_dim": 14336, "num_layers": 30},

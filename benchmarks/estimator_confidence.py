@@ -22,9 +22,9 @@ from diffusers import AutoencoderKLWan
 from torch import Tensor
 from torch.nn import functional
 
+from sightline.backbones import shipped
 from sightline.evaluation.estimators import Estimate, Hints, get_estimator
 from sightline.evaluation.floors import TrueClip, estimator_floor, floor_summary, held_out_truths
-from sightline.lab import shipped
 
 
 def main() -> None:

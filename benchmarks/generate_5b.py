@@ -22,7 +22,7 @@ from transformers import UMT5Config, UMT5EncoderModel
 
 import sightline as sl
 from sightline.backbones.stock import WanImageToVideoPipeline
-from sightline.lab.tiny import tiny_tokenizer
+from sightline.backbones.tiny import tiny_tokenizer
 
 TRANSFORMER: dict[str, Any] = {
     "num_attention_heads": 24, "attention_head_dim": 128, "in_channels": 48, "out_channels": 48, "text_dim": 4096,

@@ -110,7 +110,7 @@ def six_moves() -> None:
 def four_scenes() -> None:
     """Four held-out scenes under one move, and true beside generated."""
     import sightline as sl
-    from sightline.generation.facts import LAB
+    from sightline.backbones.model_info import LAB
     from sightline.lab.measure import film_with, held_out_clips
     from sightline.pictures import side_by_side
 

@@ -17,7 +17,7 @@ import tyro
 from PIL import Image, ImageDraw
 
 import sightline as sl
-from sightline.lab.tiny import tiny_pipeline
+from sightline.backbones.tiny import tiny_pipeline
 
 GUIDANCE = 5.0
 

@@ -8,7 +8,7 @@ import torch
 import tyro
 
 import sightline as sl
-from sightline.lab.tiny import tiny_transformer
+from sightline.backbones.tiny import tiny_transformer
 
 
 def main(output: Path = Path("outputs/training"), steps: int = 3) -> None:

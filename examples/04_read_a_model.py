@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 import sightline as sl
-from sightline.lab.tiny import tiny_transformer
+from sightline.backbones.tiny import tiny_transformer
 
 
 def main(output: Path = Path("outputs/reading")) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sightline.backbones import inspect
     from sightline.backbones.accelerate import accelerate
     from sightline.backbones.adapter import load_camera, save_camera
+    from sightline.backbones.pipelines import attach_camera, load_pipeline, save_pipeline_camera
     from sightline.backbones.wan import CameraWanTransformer3DModel
     from sightline.cameras import lens, moves, plucker, se3
     from sightline.cameras.tokens import CameraTokens
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from sightline.encodings import Scope
     from sightline.generation.first_frame import FIRST_FRAME
     from sightline.generation.generate import camera_tokens, generate
-    from sightline.generation.pipelines import attach_camera, load_pipeline, save_pipeline_camera
     from sightline.video import save_video
 
 # Where each public name lives. Loaded on first use: `sightline --help` and the camera room need no diffusion library.
@@ -53,9 +53,9 @@ _NAMES = {
     "camera_tokens": "sightline.generation.generate",
     "generate": "sightline.generation.generate",
     "FIRST_FRAME": "sightline.generation.first_frame",
-    "attach_camera": "sightline.generation.pipelines",
-    "load_pipeline": "sightline.generation.pipelines",
-    "save_pipeline_camera": "sightline.generation.pipelines",
+    "attach_camera": "sightline.backbones.pipelines",
+    "load_pipeline": "sightline.backbones.pipelines",
+    "save_pipeline_camera": "sightline.backbones.pipelines",
     "save_video": "sightline.video",
 }
 

@@ -17,10 +17,10 @@ from sightline import kernels
 from sightline.backbones import accelerate as accelerating
 from sightline.backbones import fused
 from sightline.backbones.attention import CameraWanAttnProcessor
+from sightline.backbones.tiny import tiny_pipeline, tiny_transformer
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import ENCODINGS, Prope, ReCamMaster, Scope, Ucpe
 from sightline.errors import SightlineError
-from sightline.lab.tiny import tiny_pipeline, tiny_transformer
 from tests.conftest import model_inputs, wake
 
 pytestmark = pytest.mark.skipif(not kernels.HAS_TRITON, reason="triton is not installed")

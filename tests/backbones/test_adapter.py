@@ -11,10 +11,10 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from sightline.backbones.adapter import is_camera_file, load_camera, save_camera
+from sightline.backbones.tiny import tiny_transformer
 from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
 from sightline.encodings import Scope
 from sightline.errors import SightlineError
-from sightline.lab.tiny import tiny_transformer
 from tests.backbones.test_wan import retrofit, run
 from tests.conftest import model_inputs, wake
 

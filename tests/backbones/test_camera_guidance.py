@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from sightline.backbones.tiny import tiny_transformer
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Scope
 from sightline.errors import SightlineError
-from sightline.lab.tiny import tiny_transformer
 from tests.conftest import TOLERANCE, model_inputs, wake
 
 

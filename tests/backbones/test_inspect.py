@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from sightline.backbones import inspect
+from sightline.backbones.tiny import tiny_transformer
 from sightline.cameras.tokens import CameraTokens
 from sightline.errors import SightlineError
-from sightline.lab.tiny import tiny_transformer
 from tests.backbones.test_wan import retrofit
 from tests.conftest import model_inputs, random_trajectory, wake
 

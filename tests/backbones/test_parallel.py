@@ -11,10 +11,10 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 
+from sightline.backbones.tiny import tiny_transformer
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Scope
-from sightline.lab.tiny import tiny_transformer
 from tests.conftest import model_inputs, random_trajectory, start_two, wake
 
 BATCH = 2

@@ -13,12 +13,12 @@ from peft import LoraConfig
 from safetensors.torch import load_file, save_file
 
 from sightline.backbones import attention
+from sightline.backbones.tiny import tiny_transformer
 from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Scope
 from sightline.encodings.protocol import CameraLayer
 from sightline.errors import SightlineError
-from sightline.lab.tiny import tiny_transformer
 from tests.conftest import TOLERANCE, model_inputs, random_trajectory, smooth_trajectory, wake
 
 KINDS = ["ti2v-5b", "i2v-a14b", "t2v-a14b"]

@@ -15,12 +15,12 @@ from PIL import Image
 
 import sightline as sl
 from sightline import cli, video
+from sightline.backbones.tiny import tiny_pipeline
 from sightline.generation import outputs
 from sightline.generation.job import Job
 from sightline.generation.model import Model
 from sightline.generation.outputs import run_job
 from sightline.generation.plan import shipped_caption
-from sightline.lab.tiny import tiny_pipeline
 from tests.conftest import wake
 
 SMALL = "--frames 5 --size 64x64 --steps 2"

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from sightline.backbones.tiny import tiny_pipeline
 from sightline.cameras import lens, se3
 from sightline.cameras.trajectory import Trajectory
-from sightline.lab.tiny import tiny_pipeline
 from tests.data.layouts import Take
 
 WIDTH, HEIGHT = 96, 54

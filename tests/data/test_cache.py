@@ -21,6 +21,7 @@ import torch
 from PIL import Image
 
 import sightline.data.cache as cache_module
+from sightline.backbones.tiny import tiny_pipeline
 from sightline.data.cache import CacheWriter
 from sightline.data.cached import CachedClips
 from sightline.data.clip_spec import ClipSpec
@@ -30,7 +31,6 @@ from sightline.data.loader import ClipLoader
 from sightline.data.order import Mixed, Shuffled
 from sightline.data.sources import open_sources
 from sightline.errors import SightlineError
-from sightline.lab.tiny import tiny_pipeline
 from tests.data.conftest import make_take
 from tests.data.layouts import write_dl3dv, write_re10k
 

@@ -14,13 +14,13 @@ from benchmarks import encoding_parameters
 from benchmarks.train_every_encoding import ROWS
 from sightline.backbones import attention
 from sightline.backbones.adapter import load_camera, save_camera
+from sightline.backbones.tiny import tiny_pipeline, tiny_transformer
 from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
 from sightline.cameras import se3
 from sightline.cameras.tokens import CameraTokens
 from sightline.cameras.trajectory import Trajectory
 from sightline.encodings import ENCODINGS, encoding_from_config
 from sightline.errors import SightlineError
-from sightline.lab.tiny import tiny_pipeline, tiny_transformer
 from sightline.training.feeds import make_feed
 from sightline.training.objective import draw, flow_matching_loss
 from sightline.training.recipe import Data, Model, Objective, Optimiser, Recipe

@@ -11,11 +11,11 @@ import pytest
 import torch
 
 import sightline as sl
+from sightline.backbones.tiny import tiny_pipeline
 from sightline.cameras import se3
 from sightline.evaluation.metrics import networks
 from sightline.evaluation.metrics.efficientnet import EfficientNetLite0
 from sightline.evaluation.metrics.lpips import Lpips
-from sightline.lab.tiny import tiny_pipeline
 from tests.conftest import wake
 
 
@@ -104,7 +104,7 @@ class _I3d(torch.nn.Module):
 def _save_transformers(place):
     from transformers import CLIPConfig, CLIPModel, Dinov2Config, Dinov2Model, PreTrainedTokenizerFast
 
-    from sightline.lab.tiny import tiny_tokenizer
+    from sightline.backbones.tiny import tiny_tokenizer
 
     small = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
     vision = {**small, "image_size": 32, "patch_size": 16}

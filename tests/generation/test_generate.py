@@ -9,9 +9,9 @@ from diffusers import WanImageToVideoPipeline, WanPipeline
 from PIL import Image
 
 import sightline as sl
+from sightline.backbones.pipelines import save_pipeline_camera
+from sightline.backbones.tiny import tiny_pipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
-from sightline.generation.pipelines import save_pipeline_camera
-from sightline.lab.tiny import tiny_pipeline
 from tests.conftest import smooth_trajectory, wake
 
 KINDS = ["ti2v-5b", "i2v-a14b", "t2v-a14b"]

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from sightline import cli
+from sightline.backbones.model_info import ModelInfo, read_configs
+from sightline.backbones.tiny import tiny_pipeline
 from sightline.errors import SightlineError
 from sightline.generation import memory
-from sightline.generation.facts import ModelFacts, read_configs
 from sightline.generation.memory import GIB, OFFLOADS, estimate, require_memory
-from sightline.lab.tiny import tiny_pipeline
 from tests.generation.wan_configs import WAN, write_configs
 
 SHOT = (81, 832, 480)
@@ -99,11 +99,11 @@ def test_facts_of_files_and_of_a_loaded_pipeline_agree(tmp_path):
     for kind in ("ti2v-5b", "i2v-a14b", "t2v-a14b"):
         pipe = tiny_pipeline(kind)
         pipe.save_pretrained(tmp_path / kind)
-        assert ModelFacts.from_configs(read_configs(str(tmp_path / kind))) == ModelFacts.of(pipe)
-    facts = {release: ModelFacts.from_configs(configs) for release, configs in WAN.items()}
-    assert facts["TI2V-5B"].tokens(*SHOT) == 8190 and facts["I2V-A14B"].tokens(*SHOT) == 32760
-    assert facts["TI2V-5B"].takes_text_alone and not facts["I2V-A14B"].takes_text_alone
-    assert facts["I2V-A14B"].defaults.cfg == 3.5 and ModelFacts.of(tiny_pipeline()).defaults.frames == 33
+        assert ModelInfo.from_configs(read_configs(str(tmp_path / kind))) == ModelInfo.of(pipe)
+    info = {release: ModelInfo.from_configs(configs) for release, configs in WAN.items()}
+    assert info["TI2V-5B"].tokens(*SHOT) == 8190 and info["I2V-A14B"].tokens(*SHOT) == 32760
+    assert info["TI2V-5B"].takes_text_alone and not info["I2V-A14B"].takes_text_alone
+    assert info["I2V-A14B"].defaults.cfg == 3.5 and ModelInfo.of(tiny_pipeline()).defaults.frames == 33
 
 
 def test_the_rehearsal_counts_what_is_alive():

@@ -9,10 +9,9 @@ import torch
 from diffusers import AutoencoderKLWan, WanPipeline
 
 from sightline import kernels
-from sightline.backbones import accelerate
+from sightline.backbones import accelerate, pipelines
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.errors import SightlineError
-from sightline.generation import pipelines
 from sightline.generation.model import Model, ModelOptions
 
 GPU = torch.device("cuda", 1)

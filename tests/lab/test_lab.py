@@ -10,12 +10,12 @@ import torch
 from diffusers import AutoencoderKLWan
 
 import sightline as sl
+from sightline.backbones.tiny import tiny_pipeline
 from sightline.errors import SightlineError
 from sightline.lab import vae_training
 from sightline.lab.measure import HeldOutClip, measure
 from sightline.lab.models import SIZE, assemble
 from sightline.lab.text_training import train_text
-from sightline.lab.tiny import tiny_pipeline
 
 
 @pytest.fixture(scope="module")

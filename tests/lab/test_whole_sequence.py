@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from sightline.backbones.tiny import tiny_vae
 from sightline.lab import whole_sequence
 from sightline.lab.models import lab_vae
-from sightline.lab.tiny import tiny_vae
 
 
 def disturbed(vae):

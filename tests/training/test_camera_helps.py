@@ -12,12 +12,12 @@ import json
 import pytest
 from diffusers import WanTransformer3DModel
 
+from sightline.backbones.tiny import tiny_pipeline
 from sightline.data.cache import CacheWriter
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
 from sightline.data.encode import ClipEncoder
 from sightline.data.sources import open_sources
-from sightline.lab.tiny import tiny_pipeline
 from sightline.training import trainer
 from sightline.training.export import export
 from sightline.training.recipe import Data, Model, Objective, Optimiser, Recipe, Validation

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from sightline.backbones.tiny import tiny_pipeline
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
 from sightline.data.encode import ClipEncoder
 from sightline.data.sources import open_sources
-from sightline.lab.tiny import tiny_pipeline
 from sightline.training.encoded import Filmed, OneByOne, World, encode_clip
 from sightline.worlds import many
 

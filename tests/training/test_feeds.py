@@ -7,12 +7,12 @@ import time
 
 import torch
 
+from sightline.backbones.tiny import tiny_pipeline
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
 from sightline.data.encode import ClipEncoder
 from sightline.data.order import Shuffled
 from sightline.data.sources import open_sources
-from sightline.lab.tiny import tiny_pipeline
 from sightline.training.encoded import OneByOne, encode_clip
 from sightline.training.feeds import Feed
 

@@ -7,10 +7,10 @@ import dataclasses
 import pytest
 import torch
 
+from sightline.backbones.tiny import tiny_transformer
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Scope
-from sightline.lab.tiny import tiny_transformer
 from sightline.training.objective import Batch, draw, flow_matching_loss, sigma_of
 from sightline.training.recipe import Objective
 from tests.conftest import random_trajectory, wake

@@ -17,9 +17,9 @@ import torch.distributed as dist
 from safetensors.torch import load_file
 
 from sightline.backbones.adapter import load_camera
+from sightline.backbones.tiny import tiny_pipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.errors import SightlineError
-from sightline.lab.tiny import tiny_pipeline
 from sightline.training import trainer
 from sightline.training.checkpoint import list_checkpoints, load_checkpoint
 from sightline.training.export import export
@@ -197,7 +197,7 @@ def test_a_disk_that_cannot_be_written_is_one_sentence(small, monkeypatch):
 
 def test_another_base_model_is_refused(small, monkeypatch):
     trainer.train(changed(small, "optimiser", steps=2))
-    from sightline.generation import pipelines
+    from sightline.backbones import pipelines
 
     monkeypatch.setattr(pipelines, "tiny_pipeline", lambda name, make=pipelines.tiny_pipeline: make(name, seed=5))
     with pytest.raises(SightlineError, match="trained from another base model"):

@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from sightline.backbones.tiny import tiny_pipeline
 from sightline.data.cache import CacheWriter
 from sightline.data.cached import CachedClips
 from sightline.data.clip_spec import ClipSpec
@@ -15,7 +16,6 @@ from sightline.data.clips import Clips
 from sightline.data.encode import ClipEncoder
 from sightline.data.sources import open_sources
 from sightline.errors import SightlineError
-from sightline.lab.tiny import tiny_pipeline
 from sightline.training import trainer
 from sightline.training.checkpoint import list_checkpoints
 from sightline.training.export import export

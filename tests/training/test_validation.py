@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
+from sightline.backbones.tiny import tiny_pipeline
 from sightline.data.encode import ClipEncoder
-from sightline.lab.tiny import tiny_pipeline
 from sightline.training.validation import decode
 
 

@@ -67,7 +67,7 @@ class _Filming:
     def sampling(self, model: Model) -> Any:
         from sightline.evaluation.run import Sampling
 
-        defaults = model.facts.defaults
+        defaults = model.info.defaults
         steps = whole_number("steps", defaults.steps if self.steps is None else self.steps)
         return Sampling(steps, defaults.cfg if self.cfg is None else self.cfg, self.camera_cfg, self.seed)
 
@@ -148,11 +148,11 @@ class _Protocol(_Filming):
         whole_number("clips", self.clips)
         if self.options.context_parallel != "none":
             raise SightlineError("context_parallel is given: expected none, since processes share out the clips here.")
-        defaults = model.facts.defaults
+        defaults = model.info.defaults
         frames = self.frames or defaults.frames
         width, height = parsed_size(self.size) if self.size else (defaults.width, defaults.height)
-        model.facts.require_frames(frames)
-        model.facts.require_size(width, height)
+        model.info.require_frames(frames)
+        model.info.require_size(width, height)
         spec = ClipSpec(frames, width=width, height=height, near_depth=self.near_depth)
         sources = self.sources or default_sources(self.styles, self.clips)
         part: Any = self.part if self.sources else "all"  # the default worlds are held out as a whole

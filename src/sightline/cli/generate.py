@@ -102,7 +102,7 @@ def _print_estimate(job: Job, options: ModelOptions) -> None:
     model = Model(options)
     if model.configs is None:
         raise SightlineError("model is missing: expected --model, since the shipped one fits everywhere.")
-    path, guided = make_path(job, model.facts), job.camera_cfg != 1.0
+    path, guided = make_path(job, model.info), job.camera_cfg != 1.0
     whole, tiled = (
         estimate(model.configs, len(path), path.width, path.height, model.dtype, guided=guided, tiled=one)
         for one in (False, True)

@@ -99,11 +99,11 @@ class Measure:
     def run(self) -> None:
         import json
 
+        from sightline.backbones import shipped
+        from sightline.backbones.pipelines import load_pipeline
         from sightline.checks import checked_seed, number, whole_number
         from sightline.cli._console import bar, print_table
         from sightline.files import require_writable, write_atomic
-        from sightline.generation.pipelines import load_pipeline
-        from sightline.lab import shipped
         from sightline.lab.measure import held_out_clips, measure
 
         number("guidance", self.guidance)
@@ -142,9 +142,9 @@ class Measure:
         import torch
         from diffusers import AutoencoderKLWan
 
+        from sightline.backbones import shipped
         from sightline.cli._console import print_table
         from sightline.files import write_atomic
-        from sightline.lab import shipped
         from sightline.lab.models import FRAMES, SIZE
         from sightline.lab.vae_training import measure_vae
 

@@ -15,6 +15,7 @@ from diffusers import AutoencoderKLWan, DiffusionPipeline
 from torch import Tensor
 
 from sightline.backbones.stock import WanImageToVideoPipeline, WanPipeline
+from sightline.backbones.weights_digest import weights_digest
 from sightline.data.clip import Clip
 from sightline.errors import SightlineError
 from sightline.files import reason
@@ -26,7 +27,6 @@ _PROBE = "A slow dolly, 3.5 m into room 27!"  # tokenizers that read this alike 
 # Held by whoever encodes or decodes: AutoencoderKLWan keeps its temporal caches on itself and fast tokenizers are not
 # for two threads either, while a feed's workers prepare clips as the trainer films its validation.
 ONE_AT_A_TIME = threading.RLock()
-_SAMPLED = 4096  # values of each weight that go into the digest of a model
 
 
 def load_encoder(
@@ -127,14 +127,3 @@ def as_video(frames: Tensor) -> Tensor:  # [B, T, H, W, 3] uint8 -> [B, 3, T, H,
 
 def padded_text(text: Tensor, tokens: int = TEXT_TOKENS) -> Tensor:  # [n, D] -> [tokens, D]
     return torch.nn.functional.pad(text, (0, 0, 0, tokens - len(text)))
-
-
-def weights_digest(module: torch.nn.Module) -> str:
-    """Of names, shapes and a sample of the values: quick even for a text encoder of 11 GB."""
-    digest = hashlib.sha256()
-    for name, tensor in sorted(module.state_dict().items()):
-        flat = tensor.detach().flatten()
-        step = max(len(flat) // _SAMPLED, 1)
-        digest.update(f"{name} {list(tensor.shape)}".encode())
-        digest.update(flat[::step].float().cpu().numpy().tobytes())
-    return digest.hexdigest()[:16]

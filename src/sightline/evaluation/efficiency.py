@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from sightline import __version__
+from sightline.backbones.pipelines import experts
 from sightline.checks import whole_number
 from sightline.evaluation.results import RESULTS
 from sightline.evaluation.run import Sampling
@@ -22,7 +23,6 @@ from sightline.files import write_atomic
 from sightline.generation.generate import generate
 from sightline.generation.job import Job
 from sightline.generation.model import Model
-from sightline.generation.pipelines import experts
 from sightline.generation.plan import make_plan
 
 
@@ -33,7 +33,7 @@ def measure_efficiency(
     step's end; the warm-up film, where there is one, is not counted."""
     whole_number("runs", runs)
     model.require_camera()
-    plan = make_plan(job.check(), model.facts)
+    plan = make_plan(job.check(), model.info)
     model.require_memory(plan, guided=sampling.camera_cfg != 1.0)
     pipe = model.pipe
     steps: list[list[float]] = []

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from sightline.backbones.model_info import ModelInfo
+from sightline.backbones.pipelines import experts, require_pipeline
 from sightline.backbones.stock import AnyWanPipeline, WanImageToVideoPipeline, WanPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.tokens import CameraTokens, LatentPose
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import checked_seed, nearest_frames, nearest_size, number, whole_number
 from sightline.errors import SightlineError
-from sightline.generation.facts import ModelFacts
-from sightline.generation.pipelines import experts, require_pipeline
 from sightline.video import as_frames, load_image
 
 _SET_BY_GENERATE = {
@@ -61,7 +61,7 @@ def generate(
         raise SightlineError(
             f"prompt is a {type(prompt).__name__}: expected one text; call generate once for each video."
         )
-    defaults = ModelFacts.of(pipe).defaults
+    defaults = ModelInfo.of(pipe).defaults
     steps = whole_number("steps", defaults.steps if steps is None else steps)
     guidance = number("guidance", defaults.cfg if guidance is None else guidance)
     checked_seed(seed)

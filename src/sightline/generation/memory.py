@@ -13,9 +13,9 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from sightline.backbones.model_info import Configs, ModelInfo
 from sightline.backbones.stock import EXPERTS
 from sightline.errors import SightlineError
-from sightline.generation.facts import Configs, ModelFacts
 
 GIB = 2**30
 OFFLOADS = ("none", "model", "group", "sequential")  # from the fastest to the leanest
@@ -53,7 +53,7 @@ def estimate(
     configs: Configs, frames: int, width: int, height: int, dtype: torch.dtype, *, guided: bool = False, tiled: bool = False
 ) -> Estimate:  # fmt: skip
     """guided: with camera guidance, whose two passes are one batch. tiled: the VAE decodes tile by tile."""
-    facts, size = ModelFacts.from_configs(configs), dtype.itemsize
+    info, size = ModelInfo.from_configs(configs), dtype.itemsize
     parts = {name: _on_meta(name, config) for name, config in configs.items() if name}
     weights = {
         name: sum(p.numel() for p in part.parameters()) * (4 if name == "vae" else size) for name, part in parts.items()
@@ -62,7 +62,7 @@ def estimate(
     transformer = configs["transformer"]
     channels = transformer["num_attention_heads"] * transformer["attention_head_dim"]
     per_channel = _ATTENTION + (_TOKEN_TIME if configs[""].get("expand_timesteps") else 0)
-    tokens = facts.tokens(frames, width, height) * (2 if guided else 1)
+    tokens = info.tokens(frames, width, height) * (2 if guided else 1)
     denoising = tokens * channels * per_channel * size // 2
     vae, video = parts["vae"], frames * height * width * 3 * 4
     if tiled:

@@ -1,4 +1,4 @@
-"""The model of a run: its options, its facts before loading, and the pipeline, loaded on first use and put where it computes."""
+"""The model of a run: its options, its ModelInfo, and the pipeline, loaded on first use and put where it computes."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sightline.files import reason
 if TYPE_CHECKING:
     import torch
 
+    from sightline.backbones.model_info import Configs, ModelInfo
     from sightline.backbones.stock import AnyWanPipeline
-    from sightline.generation.facts import Configs, ModelFacts
     from sightline.generation.plan import Plan
 
 _log = logging.getLogger("sightline")
@@ -87,22 +87,22 @@ class Model:
     @cached_property
     def configs(self) -> Configs | None:
         """None for what is small enough to ask itself: the shipped model, and the untrained ones."""
-        from sightline.generation.facts import read_configs
+        from sightline.backbones.model_info import read_configs
 
         name = self.options.model
         return None if name in (None, "lab") or name.startswith("tiny:") else read_configs(name)
 
     @cached_property
-    def facts(self) -> ModelFacts:
-        from sightline.generation.facts import ModelFacts
+    def info(self) -> ModelInfo:
+        from sightline.backbones.model_info import ModelInfo
 
         if self.configs is None:
-            return ModelFacts.of(self.pipe)
-        return ModelFacts.from_configs(self.configs)
+            return ModelInfo.of(self.pipe)
+        return ModelInfo.from_configs(self.configs)
 
     def require_camera(self, instead: str = "") -> None:
         """Refuse a model that would not know what to do with a path. instead: what else could be done."""
-        if not self.facts.has_camera and self.options.camera is None:
+        if not self.info.has_camera and self.options.camera is None:
             raise SightlineError(
                 f"model {self.options.model!r} takes no camera: expected --camera WEIGHTS with it{instead}."
             )
@@ -125,7 +125,7 @@ class Model:
         import torch
         from safetensors import SafetensorError
 
-        from sightline.generation.pipelines import experts, load_pipeline
+        from sightline.backbones.pipelines import experts, load_pipeline
 
         options = self.options
         place = "cpu" if options.offload != "none" else self.device
@@ -163,8 +163,8 @@ class Model:
         """Note the digests of all weights, the camera's apart."""
         from torch.nn import ModuleList
 
-        from sightline.data.encode import weights_digest
-        from sightline.generation.pipelines import experts
+        from sightline.backbones.pipelines import experts
+        from sightline.backbones.weights_digest import weights_digest
 
         for name, part in {"text_encoder": pipe.text_encoder, "vae": pipe.vae, **experts(pipe)}.items():
             self.digests[name] = weights_digest(part)

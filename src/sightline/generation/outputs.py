@@ -36,7 +36,7 @@ def run_job(model: Model, job: Job, *, overwrite: bool = False, rank: int = 0) -
     if not overwrite or not (job.output / SETTINGS).is_file():  # what is replaced is a film, not somebody's papers
         require_empty(job.output)
     model.require_camera()
-    plan = make_plan(job.check(), model.facts)
+    plan = make_plan(job.check(), model.info)
     model.require_memory(plan, guided=job.camera_cfg != 1.0)
     if model.options.context_parallel != "none":
         # No process may fail alone before the others are through: the folder is opened when the film is ready.

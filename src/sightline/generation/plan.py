@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from PIL import Image
 
+from sightline.backbones.model_info import ModelInfo
 from sightline.cameras import moves
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import parsed_size
 from sightline.errors import SightlineError
-from sightline.generation.facts import ModelFacts
 from sightline.generation.first_frame import FIRST_FRAME, shipped_caption
 from sightline.generation.job import DEFAULT_MOVE, DEFAULT_STYLE, Job
 from sightline.video import load_image
@@ -35,22 +35,22 @@ class Plan:
     truth: np.ndarray | None = None
 
 
-def make_plan(job: Job, facts: ModelFacts) -> Plan:
+def make_plan(job: Job, info: ModelInfo) -> Plan:
     """Refuses what cannot be filmed, before any weight is loaded."""
-    defaults = facts.defaults
+    defaults = info.defaults
     steps, cfg = job.steps or defaults.steps, defaults.cfg if job.cfg is None else job.cfg
-    path = make_path(job, facts)
+    path = make_path(job, info)
     if job.world is not None:
-        _require_image_model(facts, "world")
+        _require_image_model(info, "world")
         path, truth, caption = _filmed(job, path)
         return Plan(path, Image.fromarray(truth[0]), _first(job.prompt, caption), steps, cfg, truth)
-    if job.text_only or (job.image is None and job.prompt is not None and not facts.takes_image):
-        if not facts.takes_text_alone:
+    if job.text_only or (job.image is None and job.prompt is not None and not info.takes_image):
+        if not info.takes_text_alone:
             raise SightlineError("text_only is given but this model is image-to-video only: expected an image.")
         return Plan(path, None, _first(job.prompt, ""), steps, cfg)
-    if not facts.takes_image and job.image is None:
+    if not info.takes_image and job.image is None:
         raise SightlineError("prompt is missing: expected one, since this model is text-to-video only.")
-    _require_image_model(facts, "image")
+    _require_image_model(info, "image")
     image = load_image(job.image or FIRST_FRAME, path.width, path.height)
     # Somebody's own picture without words gets none; the shipped one has its caption.
     return Plan(path, image, _first(job.prompt, "" if job.image else shipped_caption()), steps, cfg)
@@ -60,14 +60,14 @@ def _first(given: str | None, otherwise: str) -> str:
     return otherwise if given is None else given
 
 
-def make_path(job: Job, facts: ModelFacts) -> Trajectory:
+def make_path(job: Job, info: ModelInfo) -> Trajectory:
     """The job's own path; a world's is put into its place later."""
-    frames = job.frames or facts.defaults.frames
-    facts.require_frames(frames)
-    width, height = parsed_size(job.size) if job.size else (facts.defaults.width, facts.defaults.height)
-    facts.require_size(width, height)
+    frames = job.frames or info.defaults.frames
+    info.require_frames(frames)
+    width, height = parsed_size(job.size) if job.size else (info.defaults.width, info.defaults.height)
+    info.require_size(width, height)
     if job.trajectory is not None:
-        return _from_file(job.trajectory, frames, facts.temporal).fitted(width, height)
+        return _from_file(job.trajectory, frames, info.temporal).fitted(width, height)
     if job.world is not None and job.move is None:
         return sample_clip(job.style or DEFAULT_STYLE, job.world, frames, width, height).true
     return moves.parse(job.move or DEFAULT_MOVE, frames=frames, width=width, height=height)
@@ -103,6 +103,6 @@ def _filmed(job: Job, path: Trajectory) -> tuple[Trajectory, np.ndarray, str]:
     return path, shot.frames.numpy(), shot.caption
 
 
-def _require_image_model(facts: ModelFacts, what: str) -> None:
-    if not facts.takes_image:
+def _require_image_model(info: ModelInfo, what: str) -> None:
+    if not info.takes_image:
         raise SightlineError(f"{what} is given but this model is text-to-video only: expected a prompt alone.")

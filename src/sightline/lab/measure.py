@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from sightline.backbones.model_info import LAB
 from sightline.backbones.stock import AnyWanPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
-from sightline.generation.facts import LAB
 from sightline.generation.generate import generate
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE
 from sightline.pictures import psnr

@@ -30,7 +30,7 @@ class State:
     """What a run needs to go on, beside the tensors."""
 
     step: int  # steps done
-    base: str  # digest of the model it started from (data.encode.weights_digest)
+    base: str  # digest of the model it started from (backbones.weights_digest)
 
 
 def save_checkpoint(

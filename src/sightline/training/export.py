@@ -9,7 +9,7 @@ import torch
 
 from sightline.backbones.adapter import save_camera
 from sightline.backbones.wan import CAMERA_KEY
-from sightline.data.encode import weights_digest
+from sightline.backbones.weights_digest import weights_digest
 from sightline.errors import SightlineError
 from sightline.files import atomic_folder
 from sightline.training import checkpoint

@@ -11,10 +11,10 @@ from torch.nn.parallel import DistributedDataParallel
 
 from sightline.backbones.accelerate import accelerate
 from sightline.backbones.adapter import load_camera
+from sightline.backbones.pipelines import load_pipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import encoding_from_config
 from sightline.errors import SightlineError
-from sightline.generation.pipelines import load_pipeline
 from sightline.training.recipe import Model, Parallel
 
 # No input is rounded on the way into a sharded module: timesteps, rays and RoPE tables must stay float32.

@@ -14,8 +14,8 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
 
+from sightline.backbones.weights_digest import weights_digest
 from sightline.data.cached import CachedClips
-from sightline.data.encode import weights_digest
 from sightline.errors import SightlineError
 from sightline.files import require_writable, write_atomic
 from sightline.training import checkpoint, memory, validation

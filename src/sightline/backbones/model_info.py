@@ -37,7 +37,7 @@ T2V_A14B = Defaults(81, 832, 480, 40, 4.0)
 
 
 @dataclass(frozen=True)
-class ModelFacts:
+class ModelInfo:
     """How pixels become tokens, what the model takes, and what it is made for."""
 
     temporal: int  # frames of a latent frame
@@ -49,7 +49,7 @@ class ModelFacts:
     defaults: Defaults
 
     @classmethod
-    def from_configs(cls, configs: Configs) -> ModelFacts:
+    def from_configs(cls, configs: Configs) -> ModelInfo:
         try:
             return cls._from_configs(configs)
         except (KeyError, TypeError, IndexError) as error:
@@ -58,7 +58,7 @@ class ModelFacts:
             ) from None
 
     @classmethod
-    def _from_configs(cls, configs: Configs) -> ModelFacts:
+    def _from_configs(cls, configs: Configs) -> ModelInfo:
         pipeline, transformer, vae = configs[""], configs["transformer"], configs["vae"]
         patch, spatial = transformer["patch_size"], vae.get("scale_factor_spatial") or 8
         both = bool(pipeline.get("expand_timesteps"))  # TI2V-5B
@@ -77,7 +77,7 @@ class ModelFacts:
         )
 
     @classmethod
-    def of(cls, pipe: AnyWanPipeline) -> ModelFacts:
+    def of(cls, pipe: AnyWanPipeline) -> ModelInfo:
         """Of a pipeline that is loaded."""
         parts = {name: part.config for name in (*EXPERTS, "vae") if (part := getattr(pipe, name, None)) is not None}
         return cls.from_configs({"": pipe.config, **parts})

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from diffusers import AutoencoderKLWan, DiffusionPipeline
 
+from sightline.backbones import shipped
 from sightline.backbones.adapter import is_camera_file, load_camera, require_same_backbone, save_camera
 from sightline.backbones.stock import EXPERTS, AnyWanPipeline
+from sightline.backbones.tiny import tiny_pipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import Encoding
 from sightline.errors import SightlineError
-from sightline.lab import shipped
-from sightline.lab.tiny import tiny_pipeline
 
 
 def load_pipeline(

@@ -9,9 +9,9 @@ import torch
 from diffusers import AutoencoderKLWan, UniPCMultistepScheduler, WanTransformer3DModel
 from transformers import PreTrainedTokenizerFast, UMT5Config, UMT5EncoderModel
 
+from sightline.backbones.pixels import CHANNELS, PixelAutoencoder
 from sightline.backbones.stock import AnyWanPipeline, WanImageToVideoPipeline, WanPipeline
 from sightline.errors import SightlineError
-from sightline.lab.pixels import CHANNELS, PixelAutoencoder
 
 Kind = Literal["ti2v-5b", "i2v-a14b", "t2v-a14b", "pixels"]
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import sightline as sl
+from sightline.backbones import shipped
 from sightline.cameras.tokens import CameraTokens
 from sightline.cli import main
 from sightline.data.encode import ClipEncoder, as_video
 from sightline.errors import SightlineError
-from sightline.lab import shipped
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE, TEXT_TOKENS
 from sightline.training.objective import Batch, draw, flow_matching_loss
 from sightline.training.recipe import Objective
