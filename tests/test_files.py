@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
 import pytest
 
+from sightline.digests import file_digest, json_digest
 from sightline.errors import SightlineError
-from sightline.files import atomic_folder, reason
+from sightline.files import atomic_folder, read_json, reason
 
 
 def test_a_folder_appears_whole(tmp_path):
@@ -67,3 +69,26 @@ def test_a_reason_is_short_and_ends_with_a_word():
     long = reason(ValueError("the weights. " * 20))
     assert long == "the weights. " * 8 + "the weights ..." and len(long) <= 124
     assert reason(ValueError("x" * 200)) == "x" * 120 + " ..."
+
+
+def test_json_is_read_or_refused_in_one_sentence(tmp_path: Path):
+    file = tmp_path / "a.json"
+    for text, sentence in (
+        ("{", "cannot be read"),
+        ("[1]", "holds a list: expected settings"),
+        ("[" * 10**5, "cannot be"),
+    ):
+        file.write_text(text)
+        with pytest.raises(SightlineError, match=sentence) as caught:
+            read_json(file, "settings")
+        assert "\n" not in str(caught.value)
+    with pytest.raises(SightlineError, match=r"b\.json cannot be read \(No such file"):
+        read_json(tmp_path / "b.json")
+    file.write_text("[1]", encoding="utf-8-sig")
+    assert read_json(file, content=list) == [1]
+
+
+def test_digests_depend_on_the_content_alone(tmp_path: Path):
+    (tmp_path / "a").write_bytes(b"content")
+    assert file_digest(tmp_path / "a") == hashlib.sha256(b"content").hexdigest()
+    assert json_digest({"a": 1, "b": tmp_path}) == json_digest({"b": tmp_path, "a": 1}) != json_digest({"a": 1})

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from sightline.digests import json_digest
 from sightline.errors import SightlineError
-from sightline.evaluation.cases import _digest
 from sightline.evaluation.compare import read_runs
 from sightline.evaluation.run import Run, Sampling, refuse_run_folder
 
@@ -42,7 +42,7 @@ def test_a_summary_is_not_written_over_a_run(tmp_path):
 def test_runs_of_other_clips_or_without_their_parts_are_not_compared(tmp_path):
     for name in ("a", "b", "c"):
         (tmp_path / name).mkdir()
-        settings = {"protocol": "standard", "names of clips": _digest([name])}
+        settings = {"protocol": "standard", "names of clips": json_digest([name])}
         document = {"label": name, "settings": settings, "n": {}, "scores": {}, "clips": []}
         if name == "c":
             del document["settings"]

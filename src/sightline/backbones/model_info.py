@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from sightline.backbones.stock import EXPERTS, AnyWanPipeline
 from sightline.checks import nearest_frames, nearest_size
 from sightline.errors import SightlineError
-from sightline.files import reason
+from sightline.files import read_json, reason
 
 Configs = Mapping[str, Mapping[str, Any]]  # by component; "" is the pipeline's own
 
@@ -120,11 +119,9 @@ def _read(model: str, name: str) -> Mapping[str, Any]:
 
     try:
         file = Path(model) / name if Path(model).is_dir() else Path(hf_hub_download(model, name))
-        document = json.loads(file.read_text())
-        if not isinstance(document, dict):
-            raise ValueError(f"{name} holds no settings")
-    except (OSError, ValueError) as error:  # no such folder or id, no network, a file that is no json
+        file.stat()  # a missing file is refused in the same words as a missing model
+    except (OSError, ValueError) as error:  # no such folder or id, or no network
         raise SightlineError(
             f"model {model!r} cannot be loaded ({name}: {reason(error)}): expected a folder or hub id of a Wan pipeline."
         ) from None
-    return document
+    return read_json(file, "a configuration of a Wan pipeline")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from sightline.backbones.tiny import tiny_pipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import Encoding
 from sightline.errors import SightlineError
+from sightline.files import read_json
 
 
 def load_pipeline(
@@ -132,10 +132,7 @@ def _load_expert(base: Any, path: Path, component: str) -> CameraWanTransformer3
 
 
 def _require_camera_config(folder: Path) -> None:
-    try:
-        config = json.loads((folder / "config.json").read_text())
-    except (OSError, ValueError):
-        raise SightlineError(f"camera {folder} holds no readable config.json: expected a saved camera model.") from None
+    config = read_json(folder / "config.json", "that of a saved camera model")
     if "encoding" not in config:
         raise SightlineError(
             f"camera {folder} is a {config.get('_class_name')} without a camera: expected one with an encoding."

@@ -16,6 +16,7 @@ from sightline.checks import parsed_size
 from sightline.cli._console import print_line, print_table
 from sightline.cli._path_tables import print_numbers, print_rows, span
 from sightline.errors import SightlineError
+from sightline.parsing import parse_assignment, parse_scalar
 
 if TYPE_CHECKING:
     from sightline.cameras.trajectory import Trajectory
@@ -103,10 +104,8 @@ class _Reading:
 
         options = _given(width=self.width, height=self.height, focal_mm=self.focal_mm, fps=self.fps)
         for one in self.option:
-            name, equals, value = one.partition("=")
-            if not (name and equals):
-                raise SightlineError(f"option is {one!r}: expected NAME=VALUE.")
-            options[name] = _value(value)
+            name, value = parse_assignment("option", one)
+            options[name] = parse_scalar(value)
         return Trajectory.load(file, format=self.format, **options)
 
 
@@ -250,15 +249,6 @@ class Formats:
 
 def _given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None}
-
-
-def _value(text: str) -> int | float | str:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def _latent(name: str, path: Trajectory) -> Trajectory:

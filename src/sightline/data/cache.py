@@ -11,7 +11,6 @@ processes, leaves the same bytes as one that was never disturbed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterator
@@ -28,8 +27,9 @@ from sightline.checks import whole_number
 from sightline.data.clip import Clip, Skips
 from sightline.data.clips import Clips
 from sightline.data.encode import ClipEncoder
+from sightline.digests import json_digest
 from sightline.errors import SightlineError
-from sightline.files import atomic_write, reason, write_atomic
+from sightline.files import atomic_write, read_json, reason, write_atomic
 
 _LOG = logging.getLogger("sightline.data")
 _VERSION = 1
@@ -72,10 +72,10 @@ class CacheWriter:
             **asdict(clips.spec),
             "sources": [source.settings() for source in clips.sources],
             "clips": len(clips),
-            "list of clips": _digest([[window.source, window.name] for window in clips.windows]),
+            "list of clips": json_digest([[window.source, window.name] for window in clips.windows]),
         }
         # The name of a model is where it lay; its weights are what counts.
-        self.fingerprint = _digest({name: value for name, value in self.settings.items() if name != "model"})
+        self.fingerprint = json_digest({name: value for name, value in self.settings.items() if name != "model"})
 
     @property
     def shards(self) -> int:
@@ -85,7 +85,8 @@ class CacheWriter:
         """Once per run, by one process before any writes: refuse foreign settings, clear what a kill left half done."""
         path = self.folder / "settings.json"
         if path.is_file():
-            _refuse_other_settings(self.folder, read_json(path), json.loads(json.dumps(self.settings)))
+            made = read_json(path, "the settings of a cache")
+            _refuse_other_settings(self.folder, made, json.loads(json.dumps(self.settings)))
         elif self.folder.is_dir() and any(self.folder.glob("shard-*.safetensors")):
             raise SightlineError(f"{self.folder}: found shards without a settings.json, expected an empty folder.")
         else:
@@ -210,22 +211,10 @@ def _entry(clip: Clip) -> dict[str, Any]:
     return {"source": clip.source, "name": clip.name, "scene": clip.scene, "caption": clip.caption, "camera": camera}
 
 
-def _refuse_other_settings(folder: Path, made: Any, asked: dict[str, Any]) -> None:
-    made = made if isinstance(made, dict) else {}
+def _refuse_other_settings(folder: Path, made: dict[str, Any], asked: dict[str, Any]) -> None:
     for name in [*asked, *made]:
         if name != "model" and made.get(name) != asked.get(name):
             raise SightlineError(
                 f"{folder}: was made with {name} {json.dumps(made.get(name))} and this run asks for "
                 f"{json.dumps(asked.get(name))}: expected the same settings, or another folder."
             )
-
-
-def read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise SightlineError(f"{path}: cannot be read ({reason(error)}), expected JSON.") from None
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]

@@ -10,10 +10,11 @@ from safetensors import safe_open
 from torch import Tensor
 
 from sightline.cameras.trajectory import Trajectory
-from sightline.data.cache import read_header, read_json
+from sightline.data.cache import read_header
 from sightline.data.encode import padded_text
 from sightline.data.order import grouped
 from sightline.errors import SightlineError
+from sightline.files import read_json
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,8 +44,9 @@ class CachedClips:
             raise SightlineError(
                 f"{self.folder}: found no index.json, expected a finished cache (the same `sightline data cache` goes on)."
             )
-        index, self.settings = read_json(self.folder / "index.json"), read_json(self.folder / "settings.json")
-        if not isinstance(index, dict) or not {"clips", "skips"} <= index.keys():
+        index = read_json(self.folder / "index.json", "the index of a cache")
+        self.settings = read_json(self.folder / "settings.json", "the settings of a cache")
+        if not {"clips", "skips"} <= index.keys():
             raise SightlineError(
                 f"{self.folder / 'index.json'}: found no clips and skips, expected the index of a cache."
             )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +15,7 @@ from torch import Tensor
 from sightline.backbones.stock import WanImageToVideoPipeline, WanPipeline
 from sightline.backbones.weights_digest import weights_digest
 from sightline.data.clip import Clip
+from sightline.digests import json_digest
 from sightline.errors import SightlineError
 from sightline.files import reason
 
@@ -113,8 +112,7 @@ class ClipEncoder:
         }
         public = {name: value for name, value in self.pipe.vae.config.items() if not name.startswith("_")}
         behaviour = {"vae": public, "condition": self.has_condition, "tokens": self.pipe.tokenizer(_PROBE)["input_ids"]}
-        text = json.dumps(behaviour, sort_keys=True, default=str)
-        return weights | {"configuration of the model": hashlib.sha256(text.encode()).hexdigest()[:16]}
+        return weights | {"configuration of the model": json_digest(behaviour)}
 
 
 def pixels(frames: np.ndarray) -> Tensor:  # [T, H, W, 3] uint8 -> [1, 3, T, H, W] float32 in -1..1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import re
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips, Window
 from sightline.data.sources import Source, Worlds, open_sources
 from sightline.data.split import Part
+from sightline.digests import json_digest
 from sightline.errors import SightlineError
 from sightline.lab.models import HELD_OUT_SEED
 from sightline.worlds import WorldBatch, render_depth, sample_batch
@@ -110,7 +110,7 @@ class StandardCases:
         part = {"part": chosen.part, "held_out": chosen.held_out if chosen.part != "all" else None}
         shape = {"frames": chosen.spec.num_frames, "width": chosen.spec.width, "height": chosen.spec.height}
         return {
-            "sources": sources, "clips": len(self.names), "names of clips": _digest(self.names), **part, **shape,
+            "sources": sources, "clips": len(self.names), "names of clips": json_digest(self.names), **part, **shape,
             "near_depth": chosen.spec.near_depth,
             "shots that could not be read": len(self.clips.skips),
         }  # fmt: skip
@@ -120,10 +120,6 @@ class StandardCases:
 
     def _name(self, window: Window) -> str:
         return re.sub(r"[^\w.+-]+", "_", f"{self.source(window).name}-{window.shot}-{window.start}")
-
-
-def _digest(names: list[str]) -> str:
-    return hashlib.sha256("\n".join(names).encode()).hexdigest()[:12]
 
 
 def sampled_world(source: Source, window: Window, spec: ClipSpec) -> tuple[WorldBatch, float] | None:

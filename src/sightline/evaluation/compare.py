@@ -14,9 +14,9 @@ from sightline.errors import SightlineError
 from sightline.evaluation.page import write_page
 from sightline.evaluation.plots import draw_boxes, draw_errors
 from sightline.evaluation.results import FAILED, POSE_KEY, RESULTS, TITLES, group_means
-from sightline.evaluation.run import read_json, refuse_run_folder
+from sightline.evaluation.run import refuse_run_folder
 from sightline.evaluation.tables import NOTHING, figure, grid, header, markdown
-from sightline.files import write_atomic
+from sightline.files import read_json, write_atomic
 
 RESAMPLES, LEVEL = 10_000, 0.95
 FEWEST = 6  # pairs: with fewer, not even a sign test that all of them agree on reaches 0.05
@@ -62,7 +62,7 @@ def read_runs(folders: Sequence[Path]) -> list[dict[str, Any]]:
         raise SightlineError(
             "compare is given fewer than two runs: expected two folders of sightline evaluate or more."
         )
-    runs = [read_json(folder / RESULTS) for folder in folders]
+    runs = [read_json(folder / RESULTS, "a file of sightline evaluate") for folder in folders]
     if efficiency := [folder for folder, run in zip(folders, runs, strict=True) if "clips" not in run]:
         raise SightlineError(f"{efficiency[0]} holds no clips: expected a standard, beyond or revisit run.")
     for folder, run in zip(folders, runs, strict=True):

@@ -12,8 +12,8 @@ import numpy as np
 
 from sightline.evaluation.metrics.frechet import frechet
 from sightline.evaluation.metrics.suite import METRICS
-from sightline.evaluation.run import FEATURES, SCORES, SETTINGS, UNFINISHED, read_json
-from sightline.files import write_atomic
+from sightline.evaluation.run import FEATURES, SCORES, SETTINGS, UNFINISHED
+from sightline.files import read_json, write_atomic
 
 RESULTS = "results.json"
 POSE_KEY = {"standard": "rot_err raw", "beyond": "rot_err raw", "revisit": "return_ratio"}
@@ -40,7 +40,7 @@ TITLES: dict[str, tuple[str, str]] = {
 
 def gather(output: Path, names: Sequence[str], label: str) -> dict[str, Any]:
     """Read every clip's folder and write results.json; a clip without one is a failure too."""
-    settings = read_json(output / SETTINGS)
+    settings = read_json(output / SETTINGS, "a file of sightline evaluate")
     protocol, clips = settings["protocol"], [_clip(output, name) for name in names]
     scored = [clip for clip in clips if POSE_KEY[protocol] in clip["scores"]]
     filmed = [clip for clip in clips if not any(one["stage"] in UNFINISHED for one in clip["failures"])]
@@ -77,7 +77,7 @@ def _clip(output: Path, name: str) -> dict[str, Any]:
     empty: dict[str, Any] = {"clip": name, "group": name, "source": "", "scores": {}, "floor": {}, "by_frame": {}}
     if not file.is_file():
         return {**empty, "failures": [{"stage": "film", "sentence": "it was never filmed: the run was stopped before"}]}
-    return {**empty, **read_json(file)}
+    return {**empty, **read_json(file, "a file of sightline evaluate")}
 
 
 def _summaries(clips: Sequence[dict[str, Any]], place: str) -> dict[str, dict[str, Any]]:

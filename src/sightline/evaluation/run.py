@@ -6,7 +6,6 @@ import json
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,10 @@ from sightline.errors import SightlineError
 from sightline.evaluation.cases import Case, Cases
 from sightline.evaluation.metrics.suite import Suite
 from sightline.evaluation.scoring import SCORERS, Scored
-from sightline.files import atomic_folder, reason, write_atomic
+from sightline.files import atomic_folder, read_json, write_atomic
 from sightline.generation.generate import generate
 from sightline.generation.model import Model
+from sightline.parsing import parse_query, parse_scalar
 from sightline.video import save_video
 
 SETTINGS, SCORES, FEATURES = "settings.json", "scores.json", "features.npz"
@@ -86,7 +86,7 @@ class Run:
         if not (folder / SCORES).is_file():
             return False
         try:
-            stages = [one["stage"] for one in read_json(folder / SCORES)["failures"]]
+            stages = [one["stage"] for one in read_json(folder / SCORES, "a file of sightline evaluate")["failures"]]
         except (SightlineError, KeyError):
             return False  # damaged: judged again
         # Where poses come from files, a clip without one waits for somebody to put it there.
@@ -98,7 +98,7 @@ def prepare(run: Run, model: Model) -> None:
     """Write what the run is, or refuse a folder that holds another one."""
     wanted, file = run.settings(model), run.output / SETTINGS
     if file.is_file():
-        found = read_json(file)
+        found = read_json(file, "a file of sightline evaluate")
         for name in wanted:
             if found.get(name) != wanted[name]:
                 raise SightlineError(
@@ -150,36 +150,15 @@ def open_estimator(estimator: Any) -> Any:
         return estimator
     from sightline.evaluation.estimators import get_estimator
 
-    name, _, query = estimator.partition("?")
-    options: dict[str, Any] = {}
-    for assignment in filter(None, query.split("&")):
-        option, equals, value = assignment.partition("=")
-        if not equals:
-            raise SightlineError(f"estimator has {assignment!r}: expected option=value.")
-        with suppress(ValueError):
-            options[option] = value
-            options[option] = float(value)
-            options[option] = int(value)
-    return get_estimator(name, **options)
-
-
-def read_json(file: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(file.read_text())
-        if not isinstance(found, dict):
-            raise ValueError("it holds no fields by name")
-    except (OSError, ValueError) as error:
-        raise SightlineError(
-            f"{file} cannot be read ({reason(error)}): expected a file of sightline evaluate."
-        ) from None
-    return found
+    name, options = parse_query("the estimator", estimator)
+    return get_estimator(name, **{option: parse_scalar(value) for option, value in options.items()})
 
 
 def _require_same_weights(run: Run, model: Model) -> None:
     """Half a run by one model and half by another, under one name, is no run."""
     for name in run.cases.names:
         if (run.folder(name) / SCORES).is_file():
-            found = read_json(run.folder(name) / SCORES).get("weights")
+            found = read_json(run.folder(name) / SCORES, "a file of sightline evaluate").get("weights")
             if found not in (None, model.digests):
                 raise SightlineError(
                     f"{run.output} holds clips of other weights: expected those of this model, or another -o."

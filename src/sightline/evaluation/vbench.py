@@ -3,7 +3,6 @@ environment of its own; its results files are read, whoever made them."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -14,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from sightline.digests import file_digest, json_digest
 from sightline.errors import SightlineError
 from sightline.evaluation.results import RESULTS
-from sightline.evaluation.run import read_json
 from sightline.evaluation.tables import figure, grid
-from sightline.files import atomic_folder, reason, write_atomic
+from sightline.files import atomic_folder, read_json, reason, write_atomic
 
 DIMENSIONS = (
     "subject_consistency", "background_consistency", "motion_smoothness", "dynamic_degree", "aesthetic_quality",
@@ -77,7 +76,7 @@ def collect(folders: Sequence[Path], output: Path) -> tuple[dict[str, Path], dic
     found: dict[str, Path] = {}
     asked: dict[str, int] = {}
     for number, folder in enumerate(folders):
-        results = read_json(folder / RESULTS)
+        results = read_json(folder / RESULTS, "a file of sightline evaluate")
         names = [clip["clip"] for clip in results.get("clips", [])]
         label = results["label"] if results["label"] not in found else f"{results['label']} {number + 1}"
         for title, film in [(label, "generated.mp4")] + ([(REAL, "true.mp4")] if number == 0 else []):
@@ -96,7 +95,8 @@ def collect(folders: Sequence[Path], output: Path) -> tuple[dict[str, Path], dic
 
 def run_vbench(python: Path, videos: Path, name: str, output: Path, device: str) -> Path:
     """Run the six dimensions over a folder of films; returns the package's results file, and does nothing where it is there."""
-    name = f"{name}-{_digest(videos)}"  # another run may bear the same label
+    contents = [[file.name, file_digest(file)] for file in sorted(videos.iterdir())]
+    name = f"{name}-{json_digest(contents)[:12]}"  # another run may bear the same label
     file = output / f"{name}_eval_results.json"
     if not file.is_file():
         output.mkdir(parents=True, exist_ok=True)
@@ -109,16 +109,9 @@ def run_vbench(python: Path, videos: Path, name: str, output: Path, device: str)
     return file
 
 
-def _digest(videos: Path) -> str:
-    digest = hashlib.sha256()
-    for film in sorted(videos.iterdir()):
-        digest.update(film.name.encode() + film.read_bytes())
-    return digest.hexdigest()[:12]
-
-
 def read_results(file: Path) -> dict[str, dict[str, Any]]:
     """The mean of each dimension and the number of films behind it, from VBench's own json."""
-    document, found = read_json(file), {}
+    document, found = read_json(file, "the results of VBench"), {}
     for dimension in DIMENSIONS:
         entry = document.get(dimension)
         if (

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import json
 import logging
+import typing
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from sightline.errors import SightlineError
-from sightline.files import reason
+from sightline.files import read_json, reason
 from sightline.generation.job import Job
 from sightline.generation.model import Model
 from sightline.generation.outputs import is_finished, run_job
+from sightline.parsing import parse_value
 
 _log = logging.getLogger("sightline")
-_WHOLE, _NUMBERS, _FILES = ("world", "frames", "steps", "seed"), ("cfg", "camera_cfg"), ("image", "trajectory")
+_FILES = ("image", "trajectory")
 
 
 def read_jobs(file: Path, base: Job) -> list[Job]:
@@ -25,17 +26,18 @@ def read_jobs(file: Path, base: Job) -> list[Job]:
 
     A row's output lies in base's, and is numbered where it has none. Its files are found from the table's own folder.
     """
-    names, jobs = {field.name for field in dataclasses.fields(Job)}, []
+    types, jobs = typing.get_type_hints(Job), []
+    names = sorted(types)
     for number, row in enumerate(_rows(file)):
         where = f"{file}, job {number}"
         if not isinstance(row, dict) or not all(isinstance(name, str) for name in row):
-            raise SightlineError(f"{where}: found no fields by name, expected some of {', '.join(sorted(names))}.")
-        if unknown := sorted(set(row) - names):
-            raise SightlineError(
-                f"{where}: found the field {unknown[0]!r}, expected some of {', '.join(sorted(names))}."
-            )
+            raise SightlineError(f"{where}: found no fields by name, expected some of {', '.join(names)}.")
+        if unknown := sorted(set(row) - set(names)):
+            raise SightlineError(f"{where}: found the field {unknown[0]!r}, expected some of {', '.join(names)}.")
         try:
-            changes = {name: _value(name, value) for name, value in row.items() if value not in (None, "")}
+            changes = {
+                name: parse_value(name, value, types[name]) for name, value in row.items() if value not in (None, "")
+            }
             for name in set(_FILES) & set(changes):
                 changes[name] = file.parent / changes[name]
             changes["output"] = base.output / changes.get("output", f"{number:04d}")
@@ -83,32 +85,10 @@ def _is_finished(model: Model, job: Job, overwrite: bool) -> bool:
 
 
 def _rows(file: Path) -> list[Any]:
+    if file.suffix.lower() != ".csv":
+        return read_json(file, "a list of jobs", list)
     try:
-        text = file.read_text(encoding="utf-8-sig")  # spreadsheets put a mark in front
-        if file.suffix.lower() == ".csv":
-            return list(csv.DictReader(text.splitlines()))
-        rows = json.loads(text)
+        text = file.read_text(encoding="utf-8-sig")  # spreadsheets put a byte-order mark in front
+        return list(csv.DictReader(text.splitlines()))
     except (OSError, ValueError, csv.Error) as error:
         raise SightlineError(f"{file} cannot be read ({reason(error)}): expected a .json or .csv of jobs.") from None
-    if not isinstance(rows, list):
-        raise SightlineError(f"{file} holds a {type(rows).__name__}: expected a list of jobs.")
-    return rows
-
-
-def _value(name: str, value: Any) -> Any:
-    """A cell of a table or a value of json as the field's own type."""
-    if name in _WHOLE + _NUMBERS:
-        kind, word = (int, "a whole number") if name in _WHOLE else (float, "a number")
-        try:
-            if isinstance(value, bool) or (kind is int and isinstance(value, float) and value != int(value)):
-                raise ValueError
-            return kind(value)
-        except (TypeError, ValueError, OverflowError):
-            raise SightlineError(f"{name} is {value!r}: expected {word}.") from None
-    if name == "text_only":
-        if (word := str(value).strip().lower()) not in ("true", "false", "1", "0"):
-            raise SightlineError(f"text_only is {value!r}: expected true or false.")
-        return word in ("true", "1")
-    if not isinstance(value, str):
-        raise SightlineError(f"{name} is {value!r}: expected text.")
-    return Path(value) if name in (*_FILES, "output") else value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 import shutil
@@ -14,8 +13,9 @@ import numpy as np
 import torch
 
 from sightline import __version__
+from sightline.digests import file_digest
 from sightline.errors import SightlineError
-from sightline.files import atomic_folder, require_empty, write_atomic
+from sightline.files import atomic_folder, read_json, require_empty, write_atomic
 from sightline.generation.generate import generate
 from sightline.generation.job import DEFAULT_MOVE, Job
 from sightline.generation.model import Model, ModelOptions
@@ -58,7 +58,7 @@ def request(options: ModelOptions, job: Job) -> dict[str, Any]:
         "model": options.model,
         "camera": None if options.camera is None else str(options.camera),
         "dtype": options.dtype,
-        "sha256": {name: _digest(file) for name, file in files.items() if file is not None and file.is_file()},
+        "sha256": {name: file_digest(file) for name, file in files.items() if file is not None and file.is_file()},
     }
 
 
@@ -66,10 +66,9 @@ def is_finished(options: ModelOptions, job: Job) -> bool:
     """Whether the job's folder holds this very film; a folder that holds another one is refused."""
     if not (job.output / SETTINGS).is_file():
         return False
-    try:
-        found = json.loads((job.output / SETTINGS).read_text())["request"]
-    except (OSError, ValueError, KeyError, TypeError):
-        raise SightlineError(f"{job.output / SETTINGS} cannot be read: expected the settings of a film.") from None
+    found = read_json(job.output / SETTINGS, "the settings of a video").get("request")
+    if not isinstance(found, dict):
+        raise SightlineError(f"{job.output / SETTINGS} cannot be read: expected the settings of a video.")
     wanted = request(options, job)
     if different := [name for name in wanted if found.get(name) != wanted[name]]:
         name = different[0]
@@ -109,7 +108,7 @@ def _write(folder: Path, model: Model, job: Job, plan: Plan, video: np.ndarray, 
     contact_sheet(films, captions).save(folder / "sheet.png")
     path.plot(folder / "path.png", title=title)
     path.save(folder / "path.json")
-    result["sha256 of video.mp4"] = _digest(folder / "video.mp4")
+    result["sha256 of video.mp4"] = file_digest(folder / "video.mp4")
     result["seconds"] = round(time.monotonic() - started, 1)
     settings = {
         "request": request(model.options, job),
@@ -135,10 +134,6 @@ def _require_space(folder: Path, plan: Plan, output: Path) -> None:
         raise SightlineError(
             f"{output} lies on a disk with {free / 2**20:.1f} MiB free: expected at least {needed / 2**20:.1f} MiB."
         )
-
-
-def _digest(file: Path) -> str:
-    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def _versions() -> dict[str, str]:

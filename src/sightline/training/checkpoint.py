@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from sightline.errors import SightlineError
-from sightline.files import give_usual_modes, reason
+from sightline.files import give_usual_modes, read_json, reason
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
@@ -148,10 +148,10 @@ def find_checkpoint(run: Path, which: str) -> Path | None:
 
 
 def read_state(path: Path) -> State:
+    content = read_json(path / "state.json", "that of a checkpoint")
     try:
-        content = json.loads((path / "state.json").read_text())
         return State(int(content["step"]), str(content["base"]))
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         raise SightlineError(
             f"{path / 'state.json'} cannot be read ({reason(error)}): expected a checkpoint."
         ) from None

@@ -12,6 +12,7 @@ import numpy as np
 
 from sightline.errors import SightlineError
 from sightline.figures import COLOURS, save_figure
+from sightline.files import read_json
 
 _HELD_OUT = {  # what validation writes: name in the log, marker, words
     "loss": ("o", "held out"),
@@ -26,7 +27,7 @@ def read_log(run: Path) -> list[dict[str, Any]]:
     if file.is_file():
         lines = list(_whole_lines(file))
     elif measured.is_file():
-        file, lines = measured, json.loads(measured.read_text()).get("curve", [])
+        file, lines = measured, read_json(measured, "measurements of sightline lab").get("curve", [])
     else:
         raise SightlineError(
             f"{run} has no log.jsonl or measured.json: expected the folder of a run that sightline train or lab wrote."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import typing
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from sightline.data.sources.panshot import PanShot
 from sightline.data.sources.re10k import RealEstate10K
 from sightline.data.sources.worlds import Worlds
 from sightline.errors import SightlineError
+from sightline.parsing import parse_query, parse_value
 
 __all__ = [
     "DL3DV",
@@ -32,24 +34,17 @@ SOURCES: dict[str, type[Source]] = {one.kind: one for one in (RealEstate10K, DL3
 def open_source(text: str) -> Source:
     """`re10k:/data/re10k`, `dl3dv:/data/dl3dv?images=images_8`, `worlds:walkthrough?clips=500`, ..."""
     kind, colon, rest = text.partition(":")
-    place, _, query = rest.partition("?")
+    place, texts = parse_query("the source", rest)
     if kind not in SOURCES or not colon or not place:
         raise SightlineError(f"source is {text!r}: expected KIND:PLACE with KIND one of {', '.join(SOURCES)}.")
-    accepted = {
-        name: one.annotation
-        for name, one in inspect.signature(SOURCES[kind]).parameters.items()
-        if one.kind is one.KEYWORD_ONLY
-    }
+    types = typing.get_type_hints(SOURCES[kind].__init__)
+    parameters = inspect.signature(SOURCES[kind]).parameters.values()
+    accepted = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
     options: dict[str, Any] = {}
-    for assignment in filter(None, query.split("&")):
-        name, _, value = assignment.partition("=")
+    for name, value in texts.items():
         if name not in accepted:
             raise SightlineError(f"{name} is no option of {kind}: expected one of {', '.join(accepted)}.")
-        convert = next((kind for kind in (int, float) if str(accepted[name]).startswith(kind.__name__)), str)
-        try:
-            options[name] = convert(value)
-        except ValueError:
-            raise SightlineError(f"{name} of {kind} is {value!r}: expected a number.") from None
+        options[name] = parse_value(f"{name} of {kind}", value, types[name])
     return SOURCES[kind](place, **options)
 
 

@@ -1,0 +1,64 @@
+"""Values from text: cells of tables, NAME=VALUE options and NAME?option=value&option=value."""
+
+from __future__ import annotations
+
+import types
+import typing
+from pathlib import Path
+from typing import Any
+
+from sightline.errors import SightlineError
+
+_TRUE, _FALSE = ("true", "1"), ("false", "0")
+
+
+def parse_value(name: str, value: Any, type_hint: Any) -> Any:
+    """`value`, text or what JSON made of it, as int, float, bool, str or Path, or as one of these where it is optional.
+
+    name: what the error calls the value.
+    """
+    options = typing.get_args(type_hint)
+    if typing.get_origin(type_hint) in (typing.Union, types.UnionType):
+        type_hint = next(option for option in options if option is not type(None))
+    if type_hint in (int, float):
+        expected = "a whole number" if type_hint is int else "a number"
+        try:
+            is_fraction = type_hint is int and isinstance(value, float) and value != int(value)
+            if isinstance(value, bool) or is_fraction:
+                raise ValueError
+            return type_hint(value)
+        except (TypeError, ValueError, OverflowError):
+            raise SightlineError(f"{name} is {value!r}: expected {expected}.") from None
+    if type_hint is bool:
+        word = str(value).strip().lower()
+        if word not in (*_TRUE, *_FALSE):
+            raise SightlineError(f"{name} is {value!r}: expected true or false.")
+        return word in _TRUE
+    if not isinstance(value, str):
+        raise SightlineError(f"{name} is {value!r}: expected text.")
+    return Path(value) if type_hint is Path else value
+
+
+def parse_scalar(text: str) -> int | float | str:
+    """An int where the text is one, else a float where it is one, else the text itself."""
+    for number_type in (int, float):
+        try:
+            return number_type(text)
+        except ValueError:
+            continue
+    return text
+
+
+def parse_assignment(name: str, text: str, expected: str = "NAME=VALUE") -> tuple[str, str]:
+    """(key, value) of "key=value". The value may hold further equals signs and may be empty."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise SightlineError(f"{name} is {text!r}: expected {expected}.")
+    return key, value
+
+
+def parse_query(name: str, text: str) -> tuple[str, dict[str, str]]:
+    """("vipe", {"folder": "out", "seed": "3"}) of "vipe?folder=out&seed=3"."""
+    subject, _, query = text.partition("?")
+    assignments = filter(None, query.split("&"))
+    return subject, dict(parse_assignment(f"option of {name}", one, "option=value") for one in assignments)
