@@ -54,14 +54,14 @@ def recipe_of(row: str, steps: int, output: Path) -> Recipe:
     recipe = Recipe.from_yaml("debug")
     objective = recipe.objective
     if row == "scope w/o log-scale augmentation":
-        objective = dataclasses.replace(objective, log_scale_probability=0.0)
+        objective = dataclasses.replace(objective, log_scale_prob=0.0)
     return dataclasses.replace(
         recipe,
         model=dataclasses.replace(recipe.model, encoding=ROWS[row]),
         objective=objective,
-        optimiser=dataclasses.replace(recipe.optimiser, steps=steps, new_rate=1.0),
-        validation=dataclasses.replace(recipe.validation, every=steps, videos=0),
-        checkpoint_every=steps,
+        optimizer=dataclasses.replace(recipe.optimizer, max_steps=steps, encoding_lr_scale=1.0),
+        validation=dataclasses.replace(recipe.validation, every_steps=steps, num_videos=0),
+        checkpointing_steps=steps,
         output=str(output),
     )
 

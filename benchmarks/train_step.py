@@ -23,9 +23,9 @@ from diffusers import WanTransformer3DModel
 import sightline as sl
 from sightline.training import memory
 from sightline.training.objective import Batch, draw, flow_matching_loss
-from sightline.training.recipe import Data, Model, Objective, Optimiser, Recipe
+from sightline.training.recipe import DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig, Recipe
 from sightline.training.trainable import choose_trainable
-from sightline.training.trainer import autocast, make_optimiser
+from sightline.training.trainer import autocast, make_optimizer
 
 CONFIGS: dict[str, dict[str, Any]] = {
     "5b": {"num_attention_heads": 24, "in_channels": 48, "out_channels": 48, "ffn_dim": 14336, "num_layers": 30},
@@ -91,7 +91,7 @@ def measure(
     if compile:
         model.compile_repeated_blocks(fullgraph=True)
     trainable = choose_trainable(model, recipe.model)
-    optimiser = make_optimiser(trainable, recipe.optimiser)
+    optimizer = make_optimizer(trainable, recipe.optimizer)
     batch = random_batch(model, with_camera, size, spatial, device)
 
     def step(number: int) -> None:
@@ -100,8 +100,8 @@ def measure(
             loss = flow_matching_loss(model, batch, drawn).mean()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trainable.values(), 1.0)
-        optimiser.step()
-        optimiser.zero_grad(set_to_none=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
 
     step(0)
     torch.cuda.reset_peak_memory_stats()
@@ -123,10 +123,10 @@ def measure(
 def recipe_of(train: Any) -> Recipe:
     """What the paper's recipes say, for one clip."""
     return Recipe(
-        model=Model(train=train, gradient_checkpointing=True),
-        data=Data(cache="none"),
-        objective=Objective(),
-        optimiser=Optimiser(batch=1),
+        model=ModelConfig(trainable=train, gradient_checkpointing=True),
+        data=DataConfig(cache="none"),
+        objective=ObjectiveConfig(),
+        optimizer=OptimizerConfig(batch_size=1),
     )
 
 

@@ -16,7 +16,7 @@ from sightline.data.encode import ClipEncoder, as_video
 from sightline.errors import SightlineError
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE, TEXT_TOKENS
 from sightline.training.objective import Batch, draw, flow_matching_loss
-from sightline.training.recipe import Objective
+from sightline.training.recipe import ObjectiveConfig
 from sightline.worlds import sample_batch
 
 MOST_BYTES = 40_000_000
@@ -58,7 +58,7 @@ def test_the_true_path_in_metres_explains_held_out_clips_best():
         cameras |= {"double": sl.camera_tokens(pipe, true[number].scaled(2.0))}
         for name, camera in cameras.items():
             batch = Batch([number], latents, text, empty, camera)
-            drawn = draw(batch, Objective(image_to_video=1.0, text_dropout=0.0, log_scale_probability=0.0), seed=0)
+            drawn = draw(batch, ObjectiveConfig(image_to_video_prob=1.0, text_dropout=0.0, log_scale_prob=0.0), seed=0)
             drawn = replace(drawn, sigma=torch.tensor([0.9]))
             losses[name] += float(flow_matching_loss(pipe.transformer, batch, drawn))
     assert losses["true"] < 0.75 * losses["none"] and losses["none"] < 0.6 * losses["another"], losses

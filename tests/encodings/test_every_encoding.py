@@ -23,10 +23,10 @@ from sightline.encodings import ENCODINGS, encoding_from_config
 from sightline.errors import SightlineError
 from sightline.training.feeds import make_feed
 from sightline.training.objective import draw, flow_matching_loss
-from sightline.training.recipe import Data, Model, Objective, Optimiser, Recipe
+from sightline.training.recipe import DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig, Recipe
 from sightline.training.setup import build_model, load_base
 from sightline.training.trainable import choose_trainable
-from sightline.training.trainer import make_optimiser, set_rate
+from sightline.training.trainer import make_optimizer, set_rate
 from tests.conftest import TOLERANCE, model_inputs, random_trajectory, smooth_trajectory, wake
 
 # Not the base model at the start, by how much: the largest change of the output, in parts of its standard deviation.
@@ -243,9 +243,16 @@ def test_the_stock_pipeline_films_it(row):
 def clips():
     """Four clips of the debug recipe's kind, encoded once for all rows, and their noise."""
     pipe = tiny_pipeline("pixels")
-    data = Data(sources=("worlds:orbit?clips=6",), frames=5, width=32, height=32, held_out=0.2, text_tokens=32)
+    data = DataConfig(
+        sources=("worlds:orbit?clips=6",),
+        num_frames=5,
+        width=32,
+        height=32,
+        held_out_fraction=0.2,
+        max_sequence_length=32,
+    )
     feed = make_feed(data, pipe, 0, patch=(1, 2, 2), with_camera=True, device=torch.device("cpu"))
-    chance = partial(draw, objective=Objective(shift=1.0), seed=0)
+    chance = partial(draw, objective=ObjectiveConfig(shift=1.0), seed=0)
     return next(feed.micro_batches(0, 4, [slice(0, 4)], 0, torch.device("cpu"), chance))
 
 
@@ -255,18 +262,18 @@ def test_a_few_steps_lower_the_loss(row, clips):
     torch.manual_seed(0)
     model = CameraWanTransformer3DModel.from_transformer(tiny_transformer("pixels"), encoding_from_config(ROWS[row]))
     model.train()
-    settings = Optimiser(steps=6, rate=2e-3)
-    trainable = choose_trainable(model, Model(train="all"))
-    optimiser, losses = make_optimiser(trainable, settings), []
+    settings = OptimizerConfig(max_steps=6, learning_rate=2e-3)
+    trainable = choose_trainable(model, ModelConfig(trainable="all"))
+    optimizer, losses = make_optimizer(trainable, settings), []
     before = {name: value.detach().clone() for name, value in model.named_parameters() if CAMERA_KEY in name}
     batch, drawn = clips
-    for step in range(settings.steps):
+    for step in range(settings.max_steps):
         loss = flow_matching_loss(model, batch, drawn).mean()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trainable.values(), 1.0)
-        set_rate(optimiser, settings, step)
-        optimiser.step()
-        optimiser.zero_grad()
+        set_rate(optimizer, settings, step)
+        optimizer.step()
+        optimizer.zero_grad()
         losses.append(loss.item())
     assert losses[-1] < 0.95 * losses[0], losses
     still = [name for name, value in model.named_parameters() if name in before and torch.equal(value, before[name])]
@@ -284,13 +291,13 @@ def test_it_learns_to_tell_two_cameras_apart(row):
     inputs = {name: value.expand(2, *value.shape[1:]) for name, value in model_inputs(model).items()}
     target = torch.randn(2, 48, 3, 8, 8, generator=torch.Generator().manual_seed(1))
     blind = (target - target.mean(dim=0)).square().mean().item()
-    optimiser = torch.optim.Adam(model.parameters(), lr=6e-3)
+    optimizer = torch.optim.Adam(model.parameters(), lr=6e-3)
     for _ in range(100):
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         found = model(**inputs, attention_kwargs={"camera": cameras}, return_dict=False)[0]
         loss = (found - target).square().mean()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
     assert loss.item() < 0.7 * blind
 
 

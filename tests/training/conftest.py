@@ -6,22 +6,39 @@ import dataclasses
 
 import pytest
 
-from sightline.training.recipe import Data, Model, Objective, Optimiser, Recipe, Validation
+from sightline.training.recipe import (
+    DataConfig,
+    ModelConfig,
+    ObjectiveConfig,
+    OptimizerConfig,
+    Recipe,
+    ValidationConfig,
+)
 
 
 @pytest.fixture
 def small(tmp_path):
     return Recipe(
-        model=Model(base="tiny:pixels", encoding={"name": "scope"}, train="all"),
-        data=Data(sources=("worlds:orbit?clips=12",), frames=5, width=16, height=16, held_out=0.2, workers=1),
-        objective=Objective(shift=1.0),
-        optimiser=Optimiser(steps=6, batch=4, micro_batch=1, rate=2e-3, new_rate=10.0, warmup=2, ema=0.9),
-        validation=Validation(every=100, clips=2, videos=0),
+        model=ModelConfig(base="tiny:pixels", encoding={"name": "scope"}, trainable="all"),
+        data=DataConfig(
+            sources=("worlds:orbit?clips=12",), num_frames=5, width=16, height=16, held_out_fraction=0.2, num_workers=1
+        ),
+        objective=ObjectiveConfig(shift=1.0),
+        optimizer=OptimizerConfig(
+            max_steps=6,
+            batch_size=4,
+            micro_batch_size=1,
+            learning_rate=2e-3,
+            encoding_lr_scale=10.0,
+            warmup_steps=2,
+            ema_decay=0.9,
+        ),
+        validation=ValidationConfig(every_steps=100, num_clips=2, num_videos=0),
         output=str(tmp_path / "run"),
-        precision="fp32",
-        checkpoint_every=1,
-        keep=2,
-        log="none",
+        dtype="float32",
+        checkpointing_steps=1,
+        checkpoints_total_limit=2,
+        report_to="none",
     )
 
 

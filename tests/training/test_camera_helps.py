@@ -20,7 +20,14 @@ from sightline.data.encode import ClipEncoder
 from sightline.data.sources import open_sources
 from sightline.training import trainer
 from sightline.training.export import export
-from sightline.training.recipe import Data, Model, Objective, Optimiser, Recipe, Validation
+from sightline.training.recipe import (
+    DataConfig,
+    ModelConfig,
+    ObjectiveConfig,
+    OptimizerConfig,
+    Recipe,
+    ValidationConfig,
+)
 from tests.training.conftest import changed
 
 CLIPS, HELD_OUT, SCORED = 500, 0.2, 60
@@ -37,15 +44,24 @@ def recipe(tmp_path):
     writer.prepare()
     writer.write()
     return Recipe(
-        model=Model(base="tiny:pixels", train="all"),
-        data=Data(cache=str(tmp_path / "cache"), held_out=HELD_OUT, text_tokens=1, workers=1),
+        model=ModelConfig(base="tiny:pixels", trainable="all"),
+        data=DataConfig(
+            cache=str(tmp_path / "cache"), held_out_fraction=HELD_OUT, max_sequence_length=1, num_workers=1
+        ),
         # One source with one unit: no augmentation of its scale. Words would let 400 clips be learnt by heart.
-        objective=Objective(shift=1.0, sigma_low=0.9, log_scale_probability=0.0, text_dropout=1.0),
-        optimiser=Optimiser(steps=BASE_STEPS, batch=32, micro_batch=32, rate=3e-3, new_rate=20.0, warmup=10),
-        validation=Validation(every=10_000, clips=SCORED, videos=0),
+        objective=ObjectiveConfig(shift=1.0, sigma_min=0.9, log_scale_prob=0.0, text_dropout=1.0),
+        optimizer=OptimizerConfig(
+            max_steps=BASE_STEPS,
+            batch_size=32,
+            micro_batch_size=32,
+            learning_rate=3e-3,
+            encoding_lr_scale=20.0,
+            warmup_steps=10,
+        ),
+        validation=ValidationConfig(every_steps=10_000, num_clips=SCORED, num_videos=0),
         output=str(tmp_path / "base"),
-        precision="fp32",
-        log="none",
+        dtype="float32",
+        report_to="none",
     )
 
 
@@ -65,7 +81,7 @@ def test_a_retrofit_beats_its_base_and_heeds_the_camera_it_is_given(recipe, tmp_
         return pipe
 
     monkeypatch.setattr(trainer, "load_base", load_trained)
-    longer = changed(recipe, "optimiser", steps=STEPS)
+    longer = changed(recipe, "optimizer", max_steps=STEPS)
     blind = held_out_losses(changed(longer, output=str(tmp_path / "blind")))["loss"]
     scope = held_out_losses(
         changed(changed(longer, "model", encoding={"name": "scope"}), output=str(tmp_path / "scope"))

@@ -13,7 +13,7 @@ import sightline as sl
 from sightline.errors import SightlineError
 from sightline.training import memory
 from sightline.training.objective import Batch, draw, flow_matching_loss
-from sightline.training.recipe import Data, Model, Objective, Optimiser, Recipe
+from sightline.training.recipe import DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig, Recipe
 from sightline.training.trainable import choose_trainable
 from tests.training.conftest import changed
 
@@ -52,7 +52,7 @@ def small_model(layers, with_camera, train="paper"):
     )  # fmt: skip
     if with_camera:
         model = sl.CameraWanTransformer3DModel.from_transformer(model, sl.Scope(), copy=False)
-    choose_trainable(model, Model(train=train))
+    choose_trainable(model, ModelConfig(trainable=train))
     return model.train()
 
 
@@ -79,37 +79,43 @@ def kept_bytes(model, with_camera, objective):
 @pytest.mark.parametrize("with_camera", [False, True])
 @pytest.mark.parametrize("first_frame_given", [0.0, 1.0])
 def test_a_block_keeps_what_the_estimate_says(with_camera, first_frame_given):
-    objective = Objective(image_to_video=first_frame_given)
+    objective = ObjectiveConfig(image_to_video_prob=first_frame_given)
     # What a second block adds: embeddings and head are left out.
     one, two = (kept_bytes(small_model(layers, with_camera), with_camera, objective) for layers in (1, 2))
-    recipe = Recipe(model=Model(), data=Data(cache="none"), objective=objective, optimiser=Optimiser(batch=1))
+    recipe = Recipe(
+        model=ModelConfig(), data=DataConfig(cache="none"), objective=objective, optimizer=OptimizerConfig(batch_size=1)
+    )
     estimated = memory.estimate(small_model(1, with_camera), recipe, TOKENS, processes=1).inputs
     assert abs(estimated / (two - one) - 1) < 0.15
 
 
 def test_what_a_run_needs_follows_its_settings():
     model = small_model(2, with_camera=True)
-    recipe = Recipe(model=Model(), data=Data(cache="none"), optimiser=Optimiser(batch=8, micro_batch=1))
+    recipe = Recipe(
+        model=ModelConfig(), data=DataConfig(cache="none"), optimizer=OptimizerConfig(batch_size=8, micro_batch_size=1)
+    )
     found = memory.estimate(model, recipe, TOKENS, processes=1)
     assert found.accumulates and not memory.estimate(model, recipe, TOKENS, processes=8).accumulates
     checkpointed = changed(recipe, "model", gradient_checkpointing=True)
     assert memory.estimate(model, checkpointed, TOKENS, 1).inputs < found.inputs / 10
-    four = changed(recipe, "optimiser", micro_batch=4)
+    four = changed(recipe, "optimizer", micro_batch_size=4)
     assert memory.estimate(model, four, TOKENS, 1).inputs == 4 * found.inputs
     sharded = memory.estimate(model, changed(recipe, parallel="fsdp2"), TOKENS, processes=8)
-    assert sharded.optimiser == found.optimiser // 8 and sharded.total < memory.estimate(model, recipe, TOKENS, 8).total
-    averaged = memory.estimate(model, changed(recipe, "optimiser", ema=0.99), TOKENS, 1)
+    assert sharded.optimizer == found.optimizer // 8 and sharded.total < memory.estimate(model, recipe, TOKENS, 8).total
+    averaged = memory.estimate(model, changed(recipe, "optimizer", ema_decay=0.99), TOKENS, 1)
     assert averaged.total - found.total == averaged.average == found.gradients
 
 
 def test_a_run_that_cannot_fit_says_what_to_change(monkeypatch):
-    recipe = Recipe(model=Model(), data=Data(cache="none"), optimiser=Optimiser(batch=8, micro_batch=2))
+    recipe = Recipe(
+        model=ModelConfig(), data=DataConfig(cache="none"), optimizer=OptimizerConfig(batch_size=8, micro_batch_size=2)
+    )
     found = memory.estimate(small_model(2, with_camera=True), recipe, TOKENS, processes=1)
     assert "memory per device, estimated" in memory.require_fit(found, recipe, torch.device("cpu"))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1000, 1000))
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 0)
     with pytest.raises(
-        SightlineError, match=r"try model.gradient_checkpointing: true, or optimiser.micro_batch: 1"
+        SightlineError, match=r"try model.gradient_checkpointing: true, or optimizer.micro_batch_size: 1"
     ) as e:
         memory.require_fit(found, recipe, torch.device("cuda"))
     assert "\n" not in str(e.value)

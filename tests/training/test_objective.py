@@ -12,7 +12,7 @@ from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Scope
 from sightline.training.objective import Batch, draw, flow_matching_loss, sigma_of
-from sightline.training.recipe import Objective
+from sightline.training.recipe import ObjectiveConfig
 from tests.conftest import random_trajectory, wake
 
 
@@ -36,7 +36,7 @@ class Oracle:
 
 def test_the_first_frame_is_pasted_at_time_0_and_out_of_the_loss():
     batch, oracle = batch_of([3, 4]), Oracle()
-    drawn = draw(batch, Objective(image_to_video=1.0), seed=0)
+    drawn = draw(batch, ObjectiveConfig(image_to_video_prob=1.0), seed=0)
     loss = flow_matching_loss(oracle, batch, drawn)
     sigma = drawn.sigma[:, None, None, None]
     assert torch.equal(oracle.hidden[:, :, 0], batch.latents[:, :, 0])
@@ -52,7 +52,7 @@ def test_the_first_frame_is_pasted_at_time_0_and_out_of_the_loss():
 
 def test_text_to_video_predicts_every_frame_at_one_time():
     batch, oracle = batch_of([3]), Oracle()
-    drawn = draw(batch, Objective(image_to_video=0.0), seed=0)
+    drawn = draw(batch, ObjectiveConfig(image_to_video_prob=0.0), seed=0)
     loss = flow_matching_loss(oracle, batch, drawn)
     assert oracle.timestep.shape == (1,)
     torch.testing.assert_close(loss, (drawn.noise - batch.latents).square().mean(dim=(1, 2, 3, 4)))
@@ -60,7 +60,7 @@ def test_text_to_video_predicts_every_frame_at_one_time():
 
 def test_a_batch_may_mix_both():
     batch, oracle = batch_of(range(64)), Oracle()
-    drawn = draw(batch, Objective(image_to_video=0.5), seed=0)
+    drawn = draw(batch, ObjectiveConfig(image_to_video_prob=0.5), seed=0)
     given = drawn.first_frame_given
     assert 16 < given.sum() < 48
     flow_matching_loss(oracle, batch, drawn)
@@ -71,14 +71,14 @@ def test_image_conditions_ride_beside_the_noise():
     condition = torch.randn(1, 20, 3, 8, 8)
     batch, oracle = batch_of([5], condition=condition, channels=16), Oracle()
     oracle_loss = flow_matching_loss(
-        lambda hidden, *rest, **kw: (oracle(hidden, *rest, **kw)[0][:, :16],), batch, draw(batch, Objective(), 0)
+        lambda hidden, *rest, **kw: (oracle(hidden, *rest, **kw)[0][:, :16],), batch, draw(batch, ObjectiveConfig(), 0)
     )
     assert oracle.hidden.shape[1] == 36 and torch.equal(oracle.hidden[:, 16:], condition)
     assert oracle.timestep.shape == (1,) and oracle_loss.shape == (1,)
 
 
 def test_a_clip_s_randomness_is_its_own():
-    objective = Objective(camera_dropout=0.3)
+    objective = ObjectiveConfig(camera_dropout=0.3)
     together, alone = draw(batch_of([7, 8, 9]), objective, seed=1), draw(batch_of([8]), objective, seed=1)
     for field in dataclasses.fields(together):
         assert torch.equal(getattr(together, field.name)[1:2], getattr(alone, field.name)), field.name
@@ -87,7 +87,7 @@ def test_a_clip_s_randomness_is_its_own():
 
 
 def test_chance_keeps_the_stated_shares():
-    objective = Objective(image_to_video=0.8, text_dropout=0.1, camera_dropout=0.2)
+    objective = ObjectiveConfig(image_to_video_prob=0.8, text_dropout=0.1, camera_dropout=0.2)
     batch = Batch(list(range(4000)), torch.zeros(4000, 1, 1, 1, 1), torch.zeros(4000, 1, 1), torch.zeros(1, 1))
     drawn = draw(batch, objective, seed=0)
     for found, share in (
@@ -105,16 +105,16 @@ def test_chance_keeps_the_stated_shares():
 @pytest.mark.parametrize("timesteps, median", [("uniform", 0.5), ("shifted_uniform", 5 / 6), ("logit_normal", 5 / 6)])
 def test_timestep_distributions(timesteps, median):
     u = torch.linspace(0, 1, 1001)
-    sigma = sigma_of(u, Objective(timesteps=timesteps, shift=5.0))
+    sigma = sigma_of(u, ObjectiveConfig(timestep_sampling=timesteps, shift=5.0))
     assert (sigma.diff() >= 0).all() and sigma.min() >= 0 and sigma.max() <= 1
     torch.testing.assert_close(sigma[500].item(), median, atol=1e-4, rtol=0)
-    expert = sigma_of(u, Objective(timesteps=timesteps, sigma_low=0.9))
+    expert = sigma_of(u, ObjectiveConfig(timestep_sampling=timesteps, sigma_min=0.9))
     assert expert.min() >= 0.9
 
 
 def test_dropped_words_and_cameras_are_dropped_and_the_scale_reaches_the_gate_alone():
     batch, oracle = batch_of([1, 2]), Oracle()
-    drawn = draw(batch, Objective(), seed=0)
+    drawn = draw(batch, ObjectiveConfig(), seed=0)
     yes_no = torch.tensor([True, False])
     drawn = dataclasses.replace(drawn, text_dropped=yes_no, camera_dropped=yes_no, log_scale=torch.tensor([0.5, 0.7]))
     flow_matching_loss(oracle, batch, drawn)
@@ -129,7 +129,7 @@ def test_the_loss_is_float32_and_reaches_every_camera_parameter():
     model = wake(CameraWanTransformer3DModel.from_transformer(tiny_transformer(), Scope()))
     batch = batch_of([1, 2])
     with torch.autocast("cpu", torch.bfloat16):
-        loss = flow_matching_loss(model, batch, draw(batch, Objective(), 0))
+        loss = flow_matching_loss(model, batch, draw(batch, ObjectiveConfig(), 0))
     assert loss.dtype == torch.float32 and loss.shape == (2,)
     loss.mean().backward()
     assert all(p.grad.abs().sum() > 0 for layer in model.camera_layers for p in layer.parameters())

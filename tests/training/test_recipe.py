@@ -24,14 +24,15 @@ def test_every_shipped_recipe_reads_and_survives_writing(path, tmp_path):
 
 def test_the_paper_s_numbers_are_the_paper_s():
     recipe = Recipe.from_yaml("paper-5b")
-    o, v = recipe.optimiser, recipe.validation
-    assert (o.rate, o.beta_1, o.beta_2, o.epsilon, o.decay, o.final, o.clip) == (2e-5, 0.9, 0.999, 1e-8, 1e-2, 0.1, 1.0)
-    assert (recipe.data.frames, recipe.data.width, recipe.data.height) == (81, 832, 480)
-    assert (v.every, v.clips, v.sampling_steps, v.guidance) == (5000, 100, 50, 5.0)
-    assert recipe.model.train == "paper" and recipe.model.gradient_checkpointing and recipe.precision == "bf16"
+    o, v = recipe.optimizer, recipe.validation
+    assert (o.learning_rate, o.adam_beta1, o.adam_beta2, o.adam_epsilon) == (2e-5, 0.9, 0.999, 1e-8)
+    assert (o.weight_decay, o.min_lr_ratio, o.max_grad_norm) == (1e-2, 0.1, 1.0)
+    assert (recipe.data.num_frames, recipe.data.width, recipe.data.height) == (81, 832, 480)
+    assert (v.every_steps, v.num_clips, v.num_inference_steps, v.guidance_scale) == (5000, 100, 50, 5.0)
+    assert recipe.model.trainable == "paper" and recipe.model.gradient_checkpointing and recipe.dtype == "bfloat16"
     high, low = Recipe.from_yaml("paper-14b-high"), Recipe.from_yaml("paper-14b-low")
     assert (high.model.component, low.model.component) == ("transformer", "transformer_2")
-    assert high.objective.sigma_low == low.objective.sigma_high == 0.9
+    assert high.objective.sigma_min == low.objective.sigma_max == 0.9
 
 
 @pytest.mark.parametrize(
@@ -39,27 +40,30 @@ def test_the_paper_s_numbers_are_the_paper_s():
     [
         ("model: {bose: x}", "model.bose is no setting: expected one of base"),
         ("speed: 3", "speed is no setting"),
-        ("optimiser: {rate: fast}", "optimiser.rate is 'fast': expected a finite number"),
-        ("optimiser: {steps: 2.5}", "optimiser.steps is 2.5: expected int"),
-        ("model: {train: some}", "model.train is 'some': expected one of paper"),
+        ("optimizer: {learning_rate: fast}", "optimizer.learning_rate is 'fast': expected a finite number"),
+        ("optimizer: {max_steps: 2.5}", "optimizer.max_steps is 2.5: expected int"),
+        ("model: {trainable: some}", "model.trainable is 'some': expected one of paper"),
         ("model: [1]", "model holds list: expected settings"),
         ("model: {compile: yes please}", "model.compile is 'yes please': expected bool"),
-        ("data: {sources: [a], weights: [1, 2]}", "weights are"),
+        ("data: {sources: [a], source_weights: [1, 2]}", "source_weights are"),
         ("data: {sources: [a]}\nobjective: {text_dropout: 2}", "text_dropout is 2"),
-        ("data: {sources: [a]}\nobjective: {sigma_low: 0.9, sigma_high: 0.5}", "sigma_low and sigma_high"),
-        ("precision: bf16", "either a cache or sources"),
-        ("model: {train: encoding}\ndata: {sources: [a]}", "nothing to train"),
-        ("data: {sources: [a]}\noptimiser: {beta_1: 2}", "beta_1 is 2.0: expected a number from 0 to below 1"),
-        ("data: {sources: [a]}\noptimiser: {ema: 1}", "ema is 1.0"),
-        ("data: {sources: [a]}\noptimiser: {new_rate: -1}", "new_rate is -1.0: expected a finite number of at least 0"),
-        ("data: {sources: [a]}\noptimiser: {warmup: -5}", "warmup is -5"),
-        ("data: {sources: [a], workers: -1}", "data.workers is -1"),
-        ("data: {sources: [a], held_out: 2}", "data.held_out is 2.0: expected a share"),
+        ("data: {sources: [a]}\nobjective: {sigma_min: 0.9, sigma_max: 0.5}", "sigma_min and sigma_max"),
+        ("dtype: bfloat16", "either a cache or sources"),
+        ("model: {trainable: encoding}\ndata: {sources: [a]}", "nothing to train"),
+        ("data: {sources: [a]}\noptimizer: {adam_beta1: 2}", "adam_beta1 is 2.0: expected a number from 0 to below 1"),
+        ("data: {sources: [a]}\noptimizer: {ema_decay: 1}", "ema_decay is 1.0"),
+        (
+            "data: {sources: [a]}\noptimizer: {encoding_lr_scale: -1}",
+            "encoding_lr_scale is -1.0: expected a finite number of at least 0",
+        ),
+        ("data: {sources: [a]}\noptimizer: {warmup_steps: -5}", "warmup_steps is -5"),
+        ("data: {sources: [a], num_workers: -1}", "data.num_workers is -1"),
+        ("data: {sources: [a], held_out_fraction: 2}", "data.held_out_fraction is 2.0: expected a fraction"),
         ("data: {sources: [a]}\nmodel: {lora_rank: 0}", "lora_rank is 0"),
-        ("data: {sources: [a]}\nvalidation: {every: 0}", "validation.every is 0: expected a whole number"),
-        ("data: {sources: [a]}\nvalidation: {clips: 0}", "validation.clips is 0"),
-        ("data: {sources: [a]}\nvalidation: {sampling_steps: 0}", "validation.sampling_steps is 0"),
-        ("data: {sources: [a]}\nobjective: {log_scale_low: 5}", "log_scale_low and log_scale_high are 5.0 and 1.6"),
+        ("data: {sources: [a]}\nvalidation: {every_steps: 0}", "validation.every_steps is 0: expected a whole number"),
+        ("data: {sources: [a]}\nvalidation: {num_clips: 0}", "validation.num_clips is 0"),
+        ("data: {sources: [a]}\nvalidation: {num_inference_steps: 0}", "validation.num_inference_steps is 0"),
+        ("data: {sources: [a]}\nobjective: {log_scale_min: 5}", "log_scale_min and log_scale_max are 5.0 and 1.6"),
         ("a: [1", "is not YAML"),
         ("- 1", "holds list"),
     ],
@@ -85,10 +89,19 @@ def test_the_command_line_overrides_a_recipe(tmp_path, monkeypatch):
 
     seen = []
     monkeypatch.setattr(trainer, "train", lambda recipe, resume: seen.append((recipe, resume)) or tmp_path)
-    arguments = ["--optimiser.steps", "7", "--output", str(tmp_path), "--resume", "latest", "--model.train", "encoding"]
+    arguments = [
+        "--optimizer.max_steps",
+        "7",
+        "--output",
+        str(tmp_path),
+        "--resume",
+        "latest",
+        "--model.trainable",
+        "encoding",
+    ]
     assert main(["train", "debug", *arguments]) == 0
     recipe, resume = seen[0]
-    assert (recipe.optimiser.steps, recipe.output, recipe.model.train, resume) == (
+    assert (recipe.optimizer.max_steps, recipe.output, recipe.model.trainable, resume) == (
         7,
         str(tmp_path),
         "encoding",

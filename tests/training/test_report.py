@@ -30,11 +30,11 @@ def test_tensorboard_gets_scalars_and_a_strip_of_frames(small, tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    report_everything(changed(small, log="tensorboard"), tmp_path / "run")
+    report_everything(changed(small, report_to="tensorboard"), tmp_path / "run")
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
     found = {tag: (events.Scalars(tag)[0].step, events.Scalars(tag)[0].value) for tag in events.Tags()["scalars"]}
-    assert found["train/loss"] == (3, 0.5) and found["train/gradient_norm"] == (3, 1.5)
-    assert found["train/clips_per_second"] == (3, small.optimiser.batch / 2)
+    assert found["train/loss"] == (3, 0.5) and found["train/grad_norm"] == (3, 1.5)
+    assert found["train/clips_per_second"] == (3, small.optimizer.batch_size / 2)
     assert found["validation/loss"] == (4, 0.25) and found["validation/alpha_q/0"] == (4, 0.75)
     (picture,) = events.Images("true beside generated 0")
     assert picture.step == 4
@@ -45,8 +45,10 @@ def test_a_run_writes_its_curves(small, tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    recipe = changed(changed(small, "optimiser", steps=2), "validation", videos=1, sampling_steps=1, guidance=1.0)
-    run = trainer.train(changed(recipe, log="tensorboard"))
+    recipe = changed(
+        changed(small, "optimizer", max_steps=2), "validation", num_videos=1, num_inference_steps=1, guidance_scale=1.0
+    )
+    run = trainer.train(changed(recipe, report_to="tensorboard"))
     events = EventAccumulator(str(run / "tensorboard")).Reload()
     logged = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     losses = [line["loss"] for line in logged if "step" in line]
@@ -83,15 +85,15 @@ class FakeWandb(types.ModuleType):
 def test_wandb_gets_settings_numbers_and_videos_and_is_closed(small, tmp_path, monkeypatch):
     wandb = FakeWandb()
     monkeypatch.setitem(sys.modules, "wandb", wandb)
-    recipe = changed(small, log="wandb")
+    recipe = changed(small, report_to="wandb")
     report_everything(recipe, tmp_path / "run")
     (first, settings), *logged, (last, _) = wandb.calls
     assert first == "init" and last == "finish"
     assert settings["name"] == "run" and settings["dir"] == str(tmp_path / "run")
-    assert settings["config"]["optimiser"]["rate"] == recipe.optimiser.rate
+    assert settings["config"]["optimizer"]["learning_rate"] == recipe.optimizer.learning_rate
     assert logged[0] == ("define_metric", ("*", "step"))
     contents = [content for name, content in logged if name == "log"]
-    assert contents[0]["step"] == 3 and contents[0]["train/loss"] == 0.5 and contents[0]["train/rate"] == 1e-3
+    assert contents[0]["step"] == 3 and contents[0]["train/loss"] == 0.5 and contents[0]["train/learning_rate"] == 1e-3
     assert {"validation/loss": 0.25, "validation/alpha_q/0": 0.75, "step": 4} in contents
     assert {"true beside generated 0": ("video", (9, 3, 4, 6), 16), "step": 4} in contents
     assert len(contents) == 3  # one for each moment, not one for each number
@@ -100,7 +102,7 @@ def test_wandb_gets_settings_numbers_and_videos_and_is_closed(small, tmp_path, m
 def test_a_run_that_stops_closes_its_tracker(small, tmp_path, monkeypatch):
     wandb = FakeWandb()
     monkeypatch.setitem(sys.modules, "wandb", wandb)
-    with pytest.raises(KeyboardInterrupt), Report(tmp_path, changed(small, log="wandb"), Accelerator(cpu=True)):
+    with pytest.raises(KeyboardInterrupt), Report(tmp_path, changed(small, report_to="wandb"), Accelerator(cpu=True)):
         raise KeyboardInterrupt
     assert wandb.calls[-1] == ("finish", {"exit_code": 1})
 
@@ -112,10 +114,10 @@ def test_a_run_that_stops_closes_its_tracker(small, tmp_path, monkeypatch):
 def test_a_missing_tracker_is_one_sentence(small, tmp_path, monkeypatch, log, module, advice):
     monkeypatch.setitem(sys.modules, module, None)  # importing it raises ImportError
     with pytest.raises(SightlineError, match=advice) as caught:
-        make_tracker(changed(small, log=log), tmp_path)
+        make_tracker(changed(small, report_to=log), tmp_path)
     assert "\n" not in str(caught.value)
     with pytest.raises(SightlineError, match=advice):
-        report_everything(changed(small, log=log), tmp_path)
+        report_everything(changed(small, report_to=log), tmp_path)
 
 
 def test_no_tracker_is_no_tracker(small, tmp_path):

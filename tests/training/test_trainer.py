@@ -27,7 +27,7 @@ from sightline.training.recipe import Recipe
 from tests.conftest import start_two
 from tests.training.conftest import changed
 
-FILES = ("weights", "optimiser", "average")
+FILES = ("weights", "optimizer", "average")
 
 
 def last_checkpoint(run):
@@ -84,7 +84,7 @@ def test_a_run_keeps_its_recipe_log_and_newest_checkpoints(small):
 
 def test_accumulation_changes_nothing_but_rounding(small, tmp_path):
     trainer.train(small)
-    whole = changed(changed(small, "optimiser", micro_batch=4), output=str(tmp_path / "whole"))
+    whole = changed(changed(small, "optimizer", micro_batch_size=4), output=str(tmp_path / "whole"))
     trainer.train(whole)
     first, second = losses_of(small.output), losses_of(whole.output)
     assert all(abs(first[step] - second[step]) < 1e-4 for step in first)
@@ -92,7 +92,13 @@ def test_accumulation_changes_nothing_but_rounding(small, tmp_path):
 
 def test_validation_scores_cameras_and_films_a_clip(small):
     run = trainer.train(
-        changed(changed(small, "optimiser", steps=1), "validation", videos=1, sampling_steps=1, guidance=1.0)
+        changed(
+            changed(small, "optimizer", max_steps=1),
+            "validation",
+            num_videos=1,
+            num_inference_steps=1,
+            guidance_scale=1.0,
+        )
     )
     scored = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines() if "validation" in line]
     assert {"loss", "loss_without_camera", "alpha_q/0", "gate_at_1/3"} <= set(scored[-1])
@@ -102,7 +108,7 @@ def test_validation_scores_cameras_and_films_a_clip(small):
 def test_an_export_that_cannot_be_is_one_sentence_and_leaves_nothing(small, tmp_path):
     with pytest.raises(SightlineError, match="is no run: expected the folder"):
         export(tmp_path / "nothing", tmp_path / "model")
-    run = trainer.train(changed(small, "optimiser", steps=1))
+    run = trainer.train(changed(small, "optimizer", max_steps=1))
     (tmp_path / "taken").write_text("")
     with pytest.raises(SightlineError, match="exists already"):
         export(run, tmp_path / "taken")
@@ -115,7 +121,7 @@ def test_an_export_that_cannot_be_is_one_sentence_and_leaves_nothing(small, tmp_
 
 @pytest.mark.parametrize("train", ["paper", "encoding", "self_attention", "lora"])
 def test_only_the_named_set_is_trained_and_it_exports(small, tmp_path, train):
-    recipe = changed(changed(small, "model", train=train), "optimiser", steps=3)
+    recipe = changed(changed(small, "model", trainable=train), "optimizer", max_steps=3)
     trainer.train(recipe)
     names = set(load_file(last_checkpoint(recipe.output) / "weights.safetensors"))
     assert any(".camera." in name for name in names)
@@ -139,10 +145,10 @@ def test_only_the_named_set_is_trained_and_it_exports(small, tmp_path, train):
 
 @pytest.mark.parametrize("train", ["encoding", "lora"])
 def test_a_run_goes_on_from_a_camera_file_with_lora_weights(small, tmp_path, train):
-    recipe = changed(changed(small, "model", train="lora", lora_rank=2), "optimiser", steps=3)
+    recipe = changed(changed(small, "model", trainable="lora", lora_rank=2), "optimizer", max_steps=3)
     first = export(trainer.train(recipe), tmp_path / "first.safetensors")
-    again = replace(changed(recipe, "model", train=train, camera=str(first)), output=str(tmp_path / "again"))
-    again = changed(again, "optimiser", steps=1, rate=1e-12)  # a step that changes next to nothing
+    again = replace(changed(recipe, "model", trainable=train, camera=str(first)), output=str(tmp_path / "again"))
+    again = changed(again, "optimizer", max_steps=1, learning_rate=1e-12)  # a step that changes next to nothing
     second = load_file(export(trainer.train(again), tmp_path / "second.safetensors"))
     kept = load_file(first)
     assert any("lora_B" in name and tensor.abs().max() > 0 for name, tensor in kept.items())
@@ -196,7 +202,7 @@ def test_a_disk_that_cannot_be_written_is_one_sentence(small, monkeypatch):
 
 
 def test_another_base_model_is_refused(small, monkeypatch):
-    trainer.train(changed(small, "optimiser", steps=2))
+    trainer.train(changed(small, "optimizer", max_steps=2))
     from sightline.backbones import pipelines
 
     monkeypatch.setattr(pipelines, "tiny_pipeline", lambda name, make=pipelines.tiny_pipeline: make(name, seed=5))
@@ -205,13 +211,13 @@ def test_another_base_model_is_refused(small, monkeypatch):
 
 
 def test_another_trained_set_is_refused(small):
-    trainer.train(changed(small, "optimiser", steps=2))
+    trainer.train(changed(small, "optimizer", max_steps=2))
     with pytest.raises(SightlineError, match="trained other parameters"):
-        trainer.train(changed(small, "model", train="encoding"), resume="latest")
+        trainer.train(changed(small, "model", trainable="encoding"), resume="latest")
 
 
 def test_a_damaged_checkpoint_is_one_sentence(small):
-    run = trainer.train(changed(small, "optimiser", steps=2))
+    run = trainer.train(changed(small, "optimizer", max_steps=2))
     file = last_checkpoint(run) / "weights.safetensors"
     file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(SightlineError, match=r"weights\.safetensors cannot be read"):
@@ -226,9 +232,9 @@ def test_a_damaged_checkpoint_is_one_sentence(small):
         ("model", {"component": "transformer_2"}, "has no such part"),
         ("data", {"cache": "/nowhere", "sources": ()}, "found no index.json"),
         ("data", {"sources": ("re10k:/nowhere",)}, "found no folder"),
-        ("data", {"held_out": 0.0}, "no held-out clips"),
+        ("data", {"held_out_fraction": 0.0}, "no held-out clips"),
         ("data", {"width": 30}, "width is 30"),
-        ("optimiser", {"micro_batch": 3}, "expected a multiple of micro_batch x processes"),
+        ("optimizer", {"micro_batch_size": 3}, "expected a multiple of micro_batch_size x processes"),
     ],
 )
 def test_a_recipe_that_cannot_run_says_why(small, section, settings, sentence):
@@ -278,7 +284,7 @@ def test_one_process_ddp_and_fsdp2_train_alike_and_continue_each_other(small, tm
 
 
 def test_a_checkpoint_fills_what_it_was_made_from(small):
-    run = trainer.train(changed(small, "optimiser", steps=2))
+    run = trainer.train(changed(small, "optimizer", max_steps=2))
     from sightline.training.setup import build_model, load_base
     from sightline.training.trainable import choose_trainable
 

@@ -23,8 +23,8 @@ from sightline.training.feeds import scene_of
 from tests.training.conftest import changed
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16"])
-def test_a_cache_as_it_is_written_by_default_trains_and_validates(small, tmp_path, precision):
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_cache_as_it_is_written_by_default_trains_and_validates(small, tmp_path, dtype):
     spec = ClipSpec(num_frames=5, width=16, height=16)
     clips = Clips(open_sources(["worlds:orbit?clips=8"]), spec, part="all")
     writer = CacheWriter(tmp_path / "cache", clips, ClipEncoder(tiny_pipeline("pixels")), "tiny:pixels")
@@ -32,9 +32,9 @@ def test_a_cache_as_it_is_written_by_default_trains_and_validates(small, tmp_pat
     writer.write()
     assert CachedClips(tmp_path / "cache")[0].latents.dtype == torch.bfloat16
     recipe = changed(
-        changed(small, "data", cache=str(tmp_path / "cache"), sources=(), held_out=0.4), precision=precision
+        changed(small, "data", cache=str(tmp_path / "cache"), sources=(), held_out_fraction=0.4), dtype=dtype
     )
-    trainer.train(changed(recipe, "optimiser", steps=2))
+    trainer.train(changed(recipe, "optimizer", max_steps=2))
 
 
 def test_windows_of_a_scene_are_held_out_together():
@@ -46,9 +46,9 @@ def test_an_older_checkpoint_is_not_resumed_over_newer_ones(small):
     run = trainer.train(small)
     older, newest = list_checkpoints(run / "checkpoints")
     with pytest.raises(SightlineError, match="older than step-00000006"):
-        trainer.train(changed(small, "optimiser", steps=9), resume=str(older))
+        trainer.train(changed(small, "optimizer", max_steps=9), resume=str(older))
     with pytest.raises(SightlineError, match="has done 6 steps"):
-        trainer.train(changed(small, "optimiser", steps=4), resume="latest")
+        trainer.train(changed(small, "optimizer", max_steps=4), resume="latest")
     assert trainer.train(small, resume="latest") == run  # finished: nothing to do
     assert list_checkpoints(run / "checkpoints") == [older, newest]
 
@@ -59,7 +59,7 @@ def test_a_gradient_that_is_not_finite_spoils_no_checkpoint(small, monkeypatch):
 
     def poisoned(*rest):
         losses = real(*rest)
-        if next(calls) >= 2 * small.optimiser.batch:  # of micro-batches of one: step 2
+        if next(calls) >= 2 * small.optimizer.batch_size:  # of micro-batches of one: step 2
             losses.register_hook(lambda gradient: gradient * float("inf"))
         return losses
 
@@ -72,7 +72,7 @@ def test_a_gradient_that_is_not_finite_spoils_no_checkpoint(small, monkeypatch):
 
 
 def test_an_encoding_that_the_camera_does_not_carry_is_refused(small, tmp_path):
-    encoding_only = changed(changed(small, "model", train="encoding"), "optimiser", steps=1)
+    encoding_only = changed(changed(small, "model", trainable="encoding"), "optimizer", max_steps=1)
     file = export(trainer.train(encoding_only), tmp_path / "camera.safetensors")
     assert file.stat().st_mode & 0o044  # others may read it
     other = changed(small, "model", camera=str(file), encoding={"name": "recammaster"})
@@ -81,15 +81,15 @@ def test_an_encoding_that_the_camera_does_not_carry_is_refused(small, tmp_path):
 
 
 def test_a_resumed_run_says_what_was_changed(small, capsys):
-    trainer.train(changed(small, "optimiser", steps=2))
-    trainer.train(changed(changed(small, "optimiser", steps=3), seed=7), resume="latest")
+    trainer.train(changed(small, "optimizer", max_steps=2))
+    trainer.train(changed(changed(small, "optimizer", max_steps=3), seed=7), resume="latest")
     said = capsys.readouterr().err
-    assert "changed since then: optimiser.steps: 2 -> 3" in said and "changed since then: seed: 0 -> 7" in said
+    assert "changed since then: optimizer.max_steps: 2 -> 3" in said and "changed since then: seed: 0 -> 7" in said
 
 
 @pytest.mark.parametrize(
     "section, settings, sentence",
-    [(None, {"output": " "}, "output is empty"), ("data", {"frames": 1}, "something must be left to predict")],
+    [(None, {"output": " "}, "output is empty"), ("data", {"num_frames": 1}, "something must be left to predict")],
 )
 def test_runs_that_could_only_go_wrong_are_refused(small, section, settings, sentence):
     with pytest.raises(SightlineError, match=sentence):

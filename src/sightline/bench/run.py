@@ -23,7 +23,7 @@ from sightline.errors import SightlineError
 from sightline.files import write_atomic
 from sightline.generation.memory import GIB
 from sightline.kernels import HAS_TRITON
-from sightline.training.recipe import Model
+from sightline.training.recipe import ModelConfig
 from sightline.training.trainable import choose_trainable
 
 What = Literal["inference", "training", "kernels"]
@@ -82,7 +82,7 @@ def _rows(
     """The floor, then row after row, all on the tensors of one base model."""
     base = random_base(setting, device)
     if training:
-        choose_trainable(base, Model(train="paper"))
+        choose_trainable(base, ModelConfig(trainable="paper"))
     yield FLOOR, _if_it_fits(lambda: measure(floor_step(base, setting, training), steps, device))
     stock: dict[str, Tensor] = {}
     if training:  # float32 weights, and autocast to bf16, as the trainer has it
@@ -127,7 +127,7 @@ def make_step(model: Any, setting: Setting, training: bool, device: torch.device
 
     model.train()
     model.enable_gradient_checkpointing()
-    choose_trainable(model, Model(train="paper"))
+    choose_trainable(model, ModelConfig(trainable="paper"))
 
     def train() -> None:  # without the optimiser, which costs every method the same
         with torch.autocast(device.type, torch.bfloat16):

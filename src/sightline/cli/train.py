@@ -45,7 +45,7 @@ _HELP = """usage: sightline train RECIPE [--resume latest|PATH] [--section.setti
        sightline train plot RUN [RUN ...] [-o FILE]
 
 RECIPE is a YAML file or a shipped name ({shipped}).
-Any setting can be overridden: sightline train debug --optimiser.steps 20 --output outputs/try.
+Any setting can be overridden: sightline train debug --optimizer.max-steps 20 --output outputs/try.
 sightline train RECIPE --help lists the settings with the recipe's values.
 On several processes: accelerate launch --num_processes 8 -m sightline train RECIPE"""
 
@@ -74,7 +74,7 @@ class Export:
     last_weights: bool = False
     """The last weights, even where the run kept a moving average."""
 
-    precision: Literal["fp32", "bf16"] = "fp32"
+    dtype: Literal["float32", "bfloat16"] = "float32"
     """Of the weights in a folder; the camera's own stay float32."""
     shard_size: str = "5GB"
     """Largest file of a folder."""
@@ -89,7 +89,7 @@ class Export:
             self.output,
             self.checkpoint,
             False if self.last_weights else None,
-            dtype=torch.bfloat16 if self.precision == "bf16" else torch.float32,
+            dtype=getattr(torch, self.dtype),
             shard_size=self.shard_size,
         )
         print(f"wrote {written}")

@@ -1,6 +1,6 @@
-"""Checkpoints: what was trained, its optimiser state and the step, whole tensors whatever the sharding. No pickle.
+"""Checkpoints: what was trained, its optimizer state and the step, whole tensors whatever the sharding. No pickle.
 
-    RUN/checkpoints/step-00001000/   weights.safetensors  optimiser.safetensors  [average.safetensors]  state.json
+    RUN/checkpoints/step-00001000/   weights.safetensors  optimizer.safetensors  [average.safetensors]  state.json
 
 A checkpoint is written under another name and renamed, so one that exists is complete.
 """
@@ -37,7 +37,7 @@ def save_checkpoint(
     folder: Path,  # RUN/checkpoints
     state: State,
     trainable: dict[str, nn.Parameter],
-    optimiser: torch.optim.Optimizer,
+    optimizer: torch.optim.Optimizer,
     average: dict[str, Tensor] | None,
     *,
     keep: int,
@@ -46,10 +46,10 @@ def save_checkpoint(
     """Write one checkpoint and drop the oldest beyond `keep`."""
     weights = {name: whole(parameter.detach()) for name, parameter in trainable.items()}
     moments = {
-        f"{name}.{moment}": whole(optimiser.state[parameter][moment])
+        f"{name}.{moment}": whole(optimizer.state[parameter][moment])
         for name, parameter in trainable.items()
         for moment in _MOMENTS
-        if moment in optimiser.state[parameter]
+        if moment in optimizer.state[parameter]
     }
     averages = None if average is None else {name: whole(tensor) for name, tensor in average.items()}
     final = folder / f"step-{state.step:08d}"
@@ -60,7 +60,7 @@ def save_checkpoint(
         shutil.rmtree(temporary, ignore_errors=True)
         temporary.mkdir(parents=True)
         save_file(weights, temporary / "weights.safetensors")
-        save_file(moments, temporary / "optimiser.safetensors")
+        save_file(moments, temporary / "optimizer.safetensors")
         if averages is not None:
             save_file(averages, temporary / "average.safetensors")
         (temporary / "state.json").write_text(json.dumps({"step": state.step, "base": state.base}) + "\n")
@@ -90,27 +90,27 @@ def load_checkpoint(
     path: Path,
     base: str,
     trainable: dict[str, nn.Parameter],
-    optimiser: torch.optim.Optimizer | None,
+    optimizer: torch.optim.Optimizer | None,
     average: dict[str, Tensor] | None,
 ) -> int:
-    """Fill parameters, optimiser and average, however they are sharded now; returns the steps done."""
+    """Fill parameters, optimizer and average, however they are sharded now; returns the steps done."""
     state = read_state(path)
     if state.base != base:
         raise SightlineError(
             f"{path} was trained from another base model ({state.base[:12]}): this run's is {base[:12]}."
         )
-    weights, moments = _read(path / "weights.safetensors"), _read(path / "optimiser.safetensors")
+    weights, moments = _read(path / "weights.safetensors"), _read(path / "optimizer.safetensors")
     if set(weights) != set(trainable):
         odd = sorted(set(weights) ^ set(trainable))[0]
         raise SightlineError(
-            f"{path} trained other parameters (such as {odd}): expected the same model.train and encoding."
+            f"{path} trained other parameters (such as {odd}): expected the same model.trainable and encoding."
         )
     with torch.no_grad():
         for name, parameter in trainable.items():
             _fill(parameter, weights[name], f"{path}: {name}")
-            if optimiser is None:
+            if optimizer is None:
                 continue
-            stored = optimiser.state[parameter]
+            stored = optimizer.state[parameter]
             for moment in _MOMENTS:
                 if f"{name}.{moment}" in moments:
                     stored[moment] = torch.zeros_like(parameter, memory_format=torch.preserve_format)

@@ -47,7 +47,7 @@ def export(
     trainable = choose_trainable(model, recipe.model)
     has_average = (found / "average.safetensors").is_file()
     if averaged and not has_average:
-        raise SightlineError(f"{found} holds no moving average: expected a run with optimiser.ema.")
+        raise SightlineError(f"{found} holds no moving average: expected a run with optimizer.ema_decay.")
     average = (
         {name: torch.empty_like(p) for name, p in trainable.items()} if has_average and averaged is not False else None
     )
@@ -60,8 +60,8 @@ def export(
         beyond = [name for name in trainable if CAMERA_KEY not in name and "lora_" not in name]
         if beyond:
             raise SightlineError(
-                f"{output} would hold the camera alone, but model.train was {recipe.model.train!r}, {beyond[0]} and more: "
-                "expected a folder as output."
+                f"{output} would hold the camera alone, but model.trainable was {recipe.model.trainable!r} ({beyond[0]} and "
+                "more): expected a folder as output."
             )
         save_camera(model, output, recipe.model.component)
         return output

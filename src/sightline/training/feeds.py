@@ -25,7 +25,7 @@ from sightline.data.split import is_held_out
 from sightline.errors import SightlineError
 from sightline.training.encoded import EncodedClips, Filmed, OneByOne, World, encode_clip
 from sightline.training.objective import Batch, Draw
-from sightline.training.recipe import Data
+from sightline.training.recipe import DataConfig
 
 
 class Feed:
@@ -91,7 +91,7 @@ class Feed:
 
 
 def make_feed(
-    data: Data,
+    data: DataConfig,
     pipe: Any,
     seed: int,
     *,
@@ -102,17 +102,17 @@ def make_feed(
 ) -> Feed:
     """The feed a recipe asks for: a cache, or sources whose clips the pipeline's own parts encode as they come."""
     encoder = ClipEncoder(pipe)
-    empty_text = padded_text(encoder.text(""))[: data.text_tokens]
+    empty_text = padded_text(encoder.text(""))[: data.max_sequence_length]
     train: EncodedClips
     held_out: EncodedClips
     if data.cache is not None:
         cached = CachedClips(data.cache)
-        out = [is_held_out(entry["source"], scene_of(entry), data.held_out) for entry in cached.entries]
+        out = [is_held_out(entry["source"], scene_of(entry), data.held_out_fraction) for entry in cached.entries]
         kept = [index for index, held in enumerate(out) if not held]
         others = [index for index, held in enumerate(out) if held]
         order = _order(data, [cached.entries[index]["source"] for index in kept], others, seed)
         train, held_out = (
-            OneByOne(cached, one, lambda clip: clip, patch, data.text_tokens, data.keep_in_memory)
+            OneByOne(cached, one, lambda clip: clip, patch, data.max_sequence_length, data.keep_in_memory)
             for one in (kept, others)
         )
     else:
@@ -124,32 +124,35 @@ def make_feed(
         if all(_made_to_measure(source, clips[0].spec) for source in clips[0].sources):
             train, held_out = (_filmed(part, data, encoder, patch, quiet) for part in clips)
         else:
-            encode = partial(encode_clip, encoder, data.text_tokens)
+            encode = partial(encode_clip, encoder, data.max_sequence_length)
             train, held_out = (
-                OneByOne(part, range(len(part)), encode, patch, data.text_tokens, data.keep_in_memory) for part in clips
+                OneByOne(part, range(len(part)), encode, patch, data.max_sequence_length, data.keep_in_memory)
+                for part in clips
             )
     return Feed(train, held_out, order, empty_text, with_camera)
 
 
-def _clips_of(data: Data, part: Any) -> Clips:
-    spec = ClipSpec(num_frames=data.frames, width=data.width, height=data.height, near_depth=data.near_depth)
-    return Clips(open_sources(data.sources), spec, part=part, held_out=data.held_out)
+def _clips_of(data: DataConfig, part: Any) -> Clips:
+    spec = ClipSpec(num_frames=data.num_frames, width=data.width, height=data.height, near_depth=data.near_depth)
+    return Clips(open_sources(data.sources), spec, part=part, held_out=data.held_out_fraction)
 
 
-def _order(data: Data, sources: Sequence[str], held_out: Sized, seed: int) -> Order:
+def _order(data: DataConfig, sources: Sequence[str], held_out: Sized, seed: int) -> Order:
     """In which the training clips are seen; sources: of each of them, by name."""
     for name, part in (("training", sources), ("held-out", held_out)):
         if not len(part):
-            raise SightlineError(f"the data has no {name} clips: expected some (data.held_out is {data.held_out}).")
-    if not data.weights:
+            raise SightlineError(
+                f"the data has no {name} clips: expected some (data.held_out_fraction is {data.held_out_fraction})."
+            )
+    if not data.source_weights:
         return Shuffled(len(sources), seed)
     groups = grouped(sources)
-    if len(data.weights) != len(groups):
+    if len(data.source_weights) != len(groups):
         raise SightlineError(
-            f"data.weights has {len(data.weights)} entries: expected {len(groups)}, for the sources with training clips, "
-            f"{list(groups)}."
+            f"data.source_weights has {len(data.source_weights)} entries: expected {len(groups)}, for the sources with "
+            f"training clips, {list(groups)}."
         )
-    return Mixed(groups, dict(zip(groups, data.weights, strict=True)), seed)
+    return Mixed(groups, dict(zip(groups, data.source_weights, strict=True)), seed)
 
 
 def _made_to_measure(source: Any, spec: ClipSpec) -> bool:
@@ -158,13 +161,15 @@ def _made_to_measure(source: Any, spec: ClipSpec) -> bool:
     return isinstance(source, Worlds) and (source.num_frames, source.width, source.height) == shape
 
 
-def _filmed(clips: Clips, data: Data, encoder: ClipEncoder, patch: Sequence[int], quiet: bool) -> Filmed:
+def _filmed(clips: Clips, data: DataConfig, encoder: ClipEncoder, patch: Sequence[int], quiet: bool) -> Filmed:
     worlds = []
     for window in clips.windows:
         source: Any = clips.sources[window.source]
         worlds.append(World(source.style, int(window.shot), source.eta, source.unit, source.returning))
     bar = partial(track, description="filming worlds", console=Console(stderr=True), disable=quiet)
-    return Filmed(worlds, clips.spec, encoder, patch, data.text_tokens, data.keep_in_memory and bool(worlds), bar)
+    return Filmed(
+        worlds, clips.spec, encoder, patch, data.max_sequence_length, data.keep_in_memory and bool(worlds), bar
+    )
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:

@@ -26,7 +26,7 @@ class Estimate:
 
     weights: int
     gradients: int
-    optimiser: int  # AdamW's two moments
+    optimizer: int  # AdamW's two moments
     average: int
     copies: int  # of weights in bf16, which autocast keeps until the forward pass is over
     inputs: int  # what blocks keep between the passes
@@ -49,7 +49,7 @@ class Estimate:
 
     @property
     def total(self) -> int:
-        return self.weights + self.optimiser + self.average + max(self.forward, self.backward, self.update)
+        return self.weights + self.optimizer + self.average + max(self.forward, self.backward, self.update)
 
 
 def estimate(model: Any, recipe: Recipe, tokens: int, processes: int) -> Estimate:
@@ -62,10 +62,10 @@ def estimate(model: Any, recipe: Recipe, tokens: int, processes: int) -> Estimat
     sharded = processes if recipe.parallel == "fsdp2" else 1
     config = model.config
     width, layers = config.num_attention_heads * config.attention_head_dim, config.num_layers
-    number_bytes = 2 if recipe.precision == "bf16" else 4
-    numbers = tokens * recipe.optimiser.micro_batch * number_bytes
+    number_bytes = 2 if recipe.dtype == "bfloat16" else 4
+    numbers = tokens * recipe.optimizer.micro_batch_size * number_bytes
     per_channel = _BLOCK + (_CAMERA if hasattr(model, "camera_layers") else 0)
-    if recipe.objective.image_to_video > 0 and config.in_channels == config.out_channels:
+    if recipe.objective.image_to_video_prob > 0 and config.in_channels == config.out_channels:
         per_channel += _TIME_PER_TOKEN
     kept = numbers * (per_channel * width + _FFN * config.ffn_dim)
     in_work = numbers * _FFN_BACKWARD * config.ffn_dim
@@ -78,18 +78,18 @@ def estimate(model: Any, recipe: Recipe, tokens: int, processes: int) -> Estimat
     return Estimate(
         weights=everything * 4 // sharded + gathered + buckets,
         gradients=trained * 4 // sharded,
-        optimiser=trained * 8 // sharded,
-        average=trained * 4 // sharded if recipe.optimiser.ema is not None else 0,
-        copies=copied * 2 if recipe.precision == "bf16" else 0,
+        optimizer=trained * 8 // sharded,
+        average=trained * 4 // sharded if recipe.optimizer.ema_decay is not None else 0,
+        copies=copied * 2 if recipe.dtype == "bfloat16" else 0,
         inputs=numbers * width * layers if checkpointing else kept * layers,
         block=kept + in_work if checkpointing else in_work,
-        accumulates=recipe.optimiser.batch > recipe.optimiser.micro_batch * processes,
+        accumulates=recipe.optimizer.batch_size > recipe.optimizer.micro_batch_size * processes,
     )
 
 
 def require_fit(found: Estimate, recipe: Recipe, device: torch.device) -> str:
     """One line of numbers; where the device cannot hold them, one sentence that says what to change."""
-    parts = {"weights": found.weights, "gradients": found.gradients, "optimiser": found.optimiser}
+    parts = {"weights": found.weights, "gradients": found.gradients, "optimizer": found.optimizer}
     parts |= {"average": found.average, "activations": found.inputs + found.block}
     line = ", ".join(f"{name} {size / GIB:.1f}" for name, size in parts.items() if size)
     line = f"memory per device, estimated: at most {found.total / GIB:.1f} GiB at a time ({line})"
@@ -99,12 +99,12 @@ def require_fit(found: Estimate, recipe: Recipe, device: torch.device) -> str:
             advice = []
             if not recipe.model.gradient_checkpointing:
                 advice.append("model.gradient_checkpointing: true")
-            if recipe.optimiser.micro_batch > 1:
-                advice.append("optimiser.micro_batch: 1")
+            if recipe.optimizer.micro_batch_size > 1:
+                advice.append("optimizer.micro_batch_size: 1")
             if recipe.parallel != "fsdp2":
                 advice.append("parallel: fsdp2 over more GPUs")
-            if recipe.model.train != "lora":
-                advice.append("model.train: lora")
+            if recipe.model.trainable != "lora":
+                advice.append("model.trainable: lora")
             raise SightlineError(
                 f"the run needs about {found.total / GIB:.0f} GiB per device and {free / GIB:.0f} are free: "
                 f"try {', or '.join(advice)}."

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sightline.cameras.tokens import CameraTokens
-from sightline.training.recipe import Objective
+from sightline.training.recipe import ObjectiveConfig
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Draw:
     log_scale: Tensor  # [B]
 
 
-def draw(batch: Batch, objective: Objective, seed: int) -> Draw:
+def draw(batch: Batch, objective: ObjectiveConfig, seed: int) -> Draw:
     """What chance decides for each clip, from the seed and the clip's number alone."""
     device = batch.latents.device
     noises, uniforms = [], []
@@ -50,26 +50,24 @@ def draw(batch: Batch, objective: Objective, seed: int) -> Draw:
         noises.append(torch.randn(batch.latents.shape[1:], generator=generator, device=device))
         uniforms.append(torch.rand(7, generator=generator, device=device))
     u = torch.stack(uniforms, dim=1)  # [7, B]
-    low, high = objective.log_scale_low, objective.log_scale_high
+    low, high = objective.log_scale_min, objective.log_scale_max
     return Draw(
         noise=torch.stack(noises),
         sigma=sigma_of(u[0], objective),
-        first_frame_given=u[1] < objective.image_to_video,
+        first_frame_given=u[1] < objective.image_to_video_prob,
         text_dropped=u[2] < objective.text_dropout,
         camera_dropped=u[3] < objective.camera_dropout,
-        log_scale=torch.where(
-            u[4] < objective.log_scale_probability, low + (high - low) * u[5], torch.zeros_like(u[5])
-        ),
+        log_scale=torch.where(u[4] < objective.log_scale_prob, low + (high - low) * u[5], torch.zeros_like(u[5])),
     )
 
 
-def sigma_of(u: Tensor, objective: Objective) -> Tensor:  # [B] uniform in [0, 1) -> [B] in [sigma_low, sigma_high]
+def sigma_of(u: Tensor, objective: ObjectiveConfig) -> Tensor:  # [B] uniform in [0, 1) -> [B] in [sigma_min, sigma_max]
     """Noise levels from uniform numbers, by the recipe's distribution, squeezed into this expert's range."""
-    if objective.timesteps == "logit_normal":
+    if objective.timestep_sampling == "logit_normal":
         u = torch.sigmoid(torch.special.ndtri(u.clamp(1e-6, 1 - 1e-6)))
-    if objective.timesteps != "uniform":
+    if objective.timestep_sampling != "uniform":
         u = objective.shift * u / (1 + (objective.shift - 1) * u)
-    return objective.sigma_low + (objective.sigma_high - objective.sigma_low) * u
+    return objective.sigma_min + (objective.sigma_max - objective.sigma_min) * u
 
 
 def flow_matching_loss(model: Any, batch: Batch, drawn: Draw) -> Tensor:  # -> [B]

@@ -1,4 +1,4 @@
-"""A recipe: everything a training run is, as typed settings. A YAML file fills it, the command line may override it."""
+"""Recipes: all settings of a training run, as dataclasses. A YAML file sets them and the command line may override them."""
 
 from __future__ import annotations
 
@@ -16,190 +16,205 @@ from sightline.errors import SightlineError
 from sightline.training.settings import filled, flat, plain
 
 TrainableSet = Literal["paper", "encoding", "self_attention", "all", "lora"]
-Timesteps = Literal["shifted_uniform", "uniform", "logit_normal"]
+TimestepSampling = Literal["shifted_uniform", "uniform", "logit_normal"]
 Parallel = Literal["ddp", "fsdp2"]
 
 _SHIPPED = Path(__file__).parents[1] / "recipes"
 
 
 @dataclass(frozen=True)
-class Model:
-    """What is trained."""
+class ModelConfig:
+    """The model and which of its parameters are trained."""
 
     base: str = "tiny:ti2v-5b"
-    """A pipeline in diffusers' layout (a folder or a hub id); or tiny:ti2v-5b and its like, untrained miniatures."""
+    """A pipeline in diffusers' layout (a folder or a hub id), or an untrained miniature such as tiny:ti2v-5b."""
     component: Literal["transformer", "transformer_2"] = "transformer"
     """Which expert: transformer (high noise, or the only one) or transformer_2 (low noise)."""
     encoding: Annotated[dict[str, Any] | None, tyro.conf.Suppress] = None
-    """The camera method, such as {name: scope}; none for camera-free training."""
+    """The camera encoding, such as {name: scope}; none trains without a camera."""
     camera: str | None = None
-    """Camera weights to start from, instead of the encoding's own start."""
-    train: TrainableSet = "paper"
+    """Camera weights to start from, instead of the encoding's own initialization."""
+    trainable: TrainableSet = "paper"
     """paper: encoding, self-attention, feed-forward and modulation. lora: encoding, and LoRA on the paper's layers."""
     lora_rank: int = 16
     gradient_checkpointing: bool = False
     compile: bool = False
     """Compile each block (regional compilation)."""
     fused: bool = False
-    """Fused kernels (`sl.accelerate`), on CUDA: equal but for rounding."""
+    """Use the fused kernels (`sl.accelerate`) on CUDA. Results differ only by rounding."""
 
 
 @dataclass(frozen=True)
-class Data:
-    """What it is trained on: a cache of latents, or sources whose clips are encoded as they come."""
+class DataConfig:
+    """The training data: a cache of latents, or sources whose clips are encoded during training."""
 
     cache: str | None = None
     """A folder written by `sightline data cache`."""
     sources: tuple[str, ...] = ()
     """Without a cache: sources as `sightline data` names them, such as worlds:walkthrough or re10k:/data/re10k."""
-    weights: tuple[float, ...] = ()
-    """How often each source is drawn; equal unless given."""
-    frames: int = 81
+    source_weights: tuple[float, ...] = ()
+    """How often each source is drawn, relative to the others; without it, every clip is equally likely."""
+    num_frames: int = 81
     width: int = 832
     height: int = 480
-    text_tokens: int = 512
-    """What prompts are padded to. Wan was trained with 512; a small model of one's own may do with fewer."""
+    max_sequence_length: int = 512
+    """Text tokens that prompts are padded to. Wan was trained with 512; a small model may need fewer."""
     near_depth: bool = False
     """Divide a clip's translation by its near depth, where that is known."""
-    held_out: float = 0.01
-    """Share of the scenes kept for validation, chosen by a hash of their names."""
-    workers: int = 2
+    held_out_fraction: float = 0.01
+    """Fraction of the scenes kept for validation, chosen by a hash of their names."""
+    num_workers: int = 2
+    """Threads that read and encode clips ahead of their use."""
     keep_in_memory: bool = False
-    """Encode each clip of the sources once and keep it; for small sets."""
+    """Encode each clip of the sources once and keep its latents in memory; for small datasets."""
 
 
 @dataclass(frozen=True)
-class Objective:
+class ObjectiveConfig:
     """Flow matching: x_t = (1 - sigma) x0 + sigma noise, target noise - x0, mean squared error in float32."""
 
-    timesteps: Timesteps = "shifted_uniform"
-    """shifted_uniform: sigma = shift u / (1 + (shift - 1) u), u uniform: Wan's own sampling schedule, unweighted."""
+    timestep_sampling: TimestepSampling = "shifted_uniform"
+    """shifted_uniform: sigma = shift u / (1 + (shift - 1) u) with uniform u, Wan's own sampling schedule, unweighted."""
     shift: float = 5.0
-    sigma_low: float = 0.0
-    sigma_high: float = 1.0
-    """The part of the noise scale that this expert sees; A14B splits it at 0.9 (I2V) or 0.875 (T2V)."""
-    image_to_video: float = 1.0
-    """Share of clips whose first latent frame is given: pasted clean, at time 0, and out of the loss."""
+    sigma_min: float = 0.0
+    sigma_max: float = 1.0
+    """The range of noise levels that this expert sees. A14B splits it at 0.9 (I2V) or 0.875 (T2V)."""
+    image_to_video_prob: float = 1.0
+    """Fraction of clips whose first latent frame is given: clean, at time 0, and excluded from the loss."""
     text_dropout: float = 0.1
-    """Share of clips with the empty prompt, for guidance on text."""
+    """Fraction of clips with the empty prompt, for guidance on text."""
     camera_dropout: float = 0.0
-    """Share of clips without their camera, for guidance on the camera."""
-    log_scale_probability: float = 0.3
-    log_scale_low: float = -1.2
-    log_scale_high: float = 1.6
+    """Fraction of clips without their camera, for guidance on the camera."""
+    log_scale_prob: float = 0.3
+    """Fraction of clips whose log-scale is augmented by a uniform offset from log_scale_min to log_scale_max."""
+    log_scale_min: float = -1.2
+    log_scale_max: float = 1.6
 
 
 @dataclass(frozen=True)
-class Optimiser:
-    """AdamW with warm-up and a cosine to a share of the starting rate."""
+class OptimizerConfig:
+    """AdamW with linear warm-up and a cosine decay."""
 
-    steps: int = 20_000
-    seconds: float | None = None
-    """Train for this long, or for `steps` where those are done earlier. The rate then follows the clock, so that such a run
-    cannot be repeated bit for bit; resumed, it has all its time again."""
-    batch: int = 8
+    max_steps: int = 20_000
+    max_seconds: float | None = None
+    """Train for this long, or for max_steps if those are done earlier. The learning rate then follows the clock, so such
+    a run cannot be repeated bit for bit; a resumed run has all of this time again."""
+    batch_size: int = 8
     """Clips per step, over all processes and accumulated micro-batches."""
-    micro_batch: int = 1
+    micro_batch_size: int = 1
     """Clips per process and backward pass."""
-    rate: float = 2e-5
-    new_rate: float = 1.0
-    """Multiple of the rate for the encoding's own parameters."""
-    beta_1: float = 0.9
-    beta_2: float = 0.999
-    epsilon: float = 1e-8
-    decay: float = 1e-2
-    warmup: int = 0
-    final: float = 0.1
-    clip: float = 1.0
-    ema: float | None = None
-    """Decay of the moving average that is validated and exported; none keeps none."""
+    learning_rate: float = 2e-5
+    encoding_lr_scale: float = 1.0
+    """The encoding's own parameters are trained at this multiple of the learning rate."""
+    adam_beta1: float = 0.9
+    adam_beta2: float = 0.999
+    adam_epsilon: float = 1e-8
+    weight_decay: float = 1e-2
+    warmup_steps: int = 0
+    min_lr_ratio: float = 0.1
+    """The cosine ends at this fraction of the learning rate."""
+    max_grad_norm: float = 1.0
+    ema_decay: float | None = None
+    """Decay of the exponential moving average of the weights that is validated and exported; none keeps no average."""
 
 
 @dataclass(frozen=True)
-class Validation:
-    every: int = 5_000
-    clips: int = 16
-    videos: int = 2
-    """Clips that are also generated, beside the true ones."""
-    sampling_steps: int = 50
-    guidance: float = 5.0
+class ValidationConfig:
+    """Loss and generated videos on held-out clips."""
+
+    every_steps: int = 5_000
+    num_clips: int = 16
+    """Held-out clips whose loss is measured."""
+    num_videos: int = 2
+    """Held-out clips that are also generated, beside the ground-truth videos."""
+    num_inference_steps: int = 50
+    guidance_scale: float = 5.0
 
 
 _AT_LEAST_1 = {
-    "optimiser": ("steps", "batch", "micro_batch"),
-    "data": ("frames", "width", "height", "text_tokens"),
+    "optimizer": ("max_steps", "batch_size", "micro_batch_size"),
+    "data": ("num_frames", "width", "height", "max_sequence_length"),
     "model": ("lora_rank",),
-    "validation": ("every", "clips", "sampling_steps"),
+    "validation": ("every_steps", "num_clips", "num_inference_steps"),
 }
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """One run."""
+    """All settings of one training run."""
 
-    model: Model = field(default_factory=Model)
-    data: Data = field(default_factory=Data)
-    objective: Objective = field(default_factory=Objective)
-    optimiser: Optimiser = field(default_factory=Optimiser)
-    validation: Validation = field(default_factory=Validation)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    data: DataConfig = field(default_factory=DataConfig)
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
     output: str = "outputs/training"
-    """The run's folder: config, logs, samples, checkpoints."""
+    """The run's folder: recipe, logs, samples, checkpoints."""
     seed: int = 0
-    precision: Literal["bf16", "fp32"] = "bf16"
-    """bf16: autocast over float32 master weights."""
+    dtype: Literal["bfloat16", "float32"] = "bfloat16"
+    """bfloat16: autocast over float32 master weights."""
     parallel: Parallel = "ddp"
-    """How several processes share the work: whole copies (ddp) or sharded weights (fsdp2)."""
-    checkpoint_every: int = 1_000
-    keep: int = 3
-    """Checkpoints kept, newest first."""
-    log: Literal["tensorboard", "wandb", "none"] = "tensorboard"
+    """On several processes: a copy of the model in each (ddp), or sharded weights (fsdp2)."""
+    checkpointing_steps: int = 1_000
+    checkpoints_total_limit: int = 3
+    """How many checkpoints are kept; older ones are deleted."""
+    report_to: Literal["tensorboard", "wandb", "none"] = "tensorboard"
 
     def __post_init__(self) -> None:
-        o, d, j, v = self.optimiser, self.data, self.objective, self.validation
+        optimizer, data, objective, validation = self.optimizer, self.data, self.objective, self.validation
         for section, names in _AT_LEAST_1.items():
             for name in names:
                 whole_number(f"{section}.{name}", getattr(getattr(self, section), name))
-        whole_number("checkpoint_every", self.checkpoint_every)
-        whole_number("keep", self.keep)
-        for name, value in (("optimiser.rate", o.rate), ("optimiser.clip", o.clip), ("objective.shift", j.shift)):
-            number(name, value, above=0.0)
-        for name in ("new_rate", "epsilon", "decay", "warmup", "final"):
-            number(f"optimiser.{name}", getattr(o, name), at_least=0.0)
-        for name, value in (("data.workers", d.workers), ("validation.videos", v.videos), ("seed", self.seed)):
-            number(name, value, at_least=0.0)
-        number("validation.guidance", v.guidance)
-        for name in ("image_to_video", "text_dropout", "camera_dropout", "log_scale_probability"):
-            _share(f"objective.{name}", getattr(j, name))
-        _share("data.held_out", d.held_out)
-        for name, decay in (("beta_1", o.beta_1), ("beta_2", o.beta_2), ("ema", o.ema)):
+        whole_number("checkpointing_steps", self.checkpointing_steps)
+        whole_number("checkpoints_total_limit", self.checkpoints_total_limit)
+        for name in ("learning_rate", "max_grad_norm"):
+            number(f"optimizer.{name}", getattr(optimizer, name), above=0.0)
+        number("objective.shift", objective.shift, above=0.0)
+        for name in ("encoding_lr_scale", "adam_epsilon", "weight_decay", "warmup_steps", "min_lr_ratio"):
+            number(f"optimizer.{name}", getattr(optimizer, name), at_least=0.0)
+        number("data.num_workers", data.num_workers, at_least=0.0)
+        number("validation.num_videos", validation.num_videos, at_least=0.0)
+        number("seed", self.seed, at_least=0.0)
+        number("validation.guidance_scale", validation.guidance_scale)
+        for name in ("image_to_video_prob", "text_dropout", "camera_dropout", "log_scale_prob"):
+            _check_fraction(f"objective.{name}", getattr(objective, name))
+        _check_fraction("data.held_out_fraction", data.held_out_fraction)
+        for name in ("adam_beta1", "adam_beta2", "ema_decay"):
+            decay = getattr(optimizer, name)
             if decay is not None and not 0 <= decay < 1:
-                raise SightlineError(f"optimiser.{name} is {decay}: expected a number from 0 to below 1.")
-        if not (math.isfinite(j.log_scale_low) and j.log_scale_low <= j.log_scale_high < math.inf):
+                raise SightlineError(f"optimizer.{name} is {decay}: expected a number from 0 to below 1.")
+        low, high = objective.log_scale_min, objective.log_scale_max
+        if not (math.isfinite(low) and low <= high < math.inf):
             raise SightlineError(
-                f"objective.log_scale_low and log_scale_high are {j.log_scale_low} and {j.log_scale_high}: "
-                "expected two numbers, low <= high."
+                f"objective.log_scale_min and log_scale_max are {low} and {high}: expected two numbers, min <= max."
             )
         if not self.output.strip():
             raise SightlineError("output is empty: expected a folder for the run.")
-        if d.frames < 5 and j.image_to_video > 0:
+        if data.num_frames < 5 and objective.image_to_video_prob > 0:
             raise SightlineError(
-                f"data.frames is {d.frames} with objective.image_to_video {j.image_to_video}: expected 5 or more, since the "
-                "first latent frame is given and something must be left to predict."
+                f"data.num_frames is {data.num_frames} with objective.image_to_video_prob {objective.image_to_video_prob}: "
+                "expected 5 or more, since the first latent frame is given and something must be left to predict."
             )
-        if not 0 <= j.sigma_low < j.sigma_high <= 1:
+        if not 0 <= objective.sigma_min < objective.sigma_max <= 1:
             raise SightlineError(
-                f"objective.sigma_low and sigma_high are {j.sigma_low} and {j.sigma_high}: expected 0 <= low < high <= 1."
+                f"objective.sigma_min and sigma_max are {objective.sigma_min} and {objective.sigma_max}: "
+                "expected 0 <= min < max <= 1."
             )
-        if bool(d.cache) == bool(d.sources):
+        if bool(data.cache) == bool(data.sources):
             raise SightlineError("data needs either a cache or sources: expected exactly one of the two.")
-        if d.weights and (len(d.weights) != len(d.sources) or not all(w > 0 and math.isfinite(w) for w in d.weights)):
-            raise SightlineError(f"data.weights are {list(d.weights)}: expected one number above 0 for each source.")
-        if self.model.train == "encoding" and self.model.encoding is None:
-            raise SightlineError("model.train is 'encoding' without model.encoding: there would be nothing to train.")
+        weights = data.source_weights
+        if weights and (len(weights) != len(data.sources) or not all(w > 0 and math.isfinite(w) for w in weights)):
+            raise SightlineError(
+                f"data.source_weights are {list(weights)}: expected one number above 0 for each source."
+            )
+        if self.model.trainable == "encoding" and self.model.encoding is None:
+            raise SightlineError(
+                "model.trainable is 'encoding' without model.encoding: there would be nothing to train."
+            )
 
     @classmethod
     def from_yaml(cls, path: str | Path) -> Recipe:
-        """Read a recipe; a setting that does not exist is refused with its place and the nearest names."""
+        """Read a recipe. A setting that does not exist is refused in a sentence that names it and the possible ones."""
         file = find_recipe(path)
         try:
             content = yaml.safe_load(file.read_text())
@@ -213,26 +228,27 @@ class Recipe:
             ) from None
         return filled(cls, content or {}, f"{file}: ")
 
-    def changes_from(self, other: Recipe) -> list[str]:
-        """Settings in which this recipe differs, as `section.name: old -> new`."""
-        mine, theirs = (flat(dataclasses.asdict(one)) for one in (self, other))
-        return [f"{name}: {theirs.get(name)} -> {mine.get(name)}" for name in mine if mine[name] != theirs.get(name)]
+    def changes_from(self, earlier: Recipe) -> list[str]:
+        """Settings in which this recipe differs from an earlier one, as `section.name: old -> new`."""
+        new, old = flat(dataclasses.asdict(self)), flat(dataclasses.asdict(earlier))
+        return [f"{name}: {old.get(name)} -> {new.get(name)}" for name in new if new[name] != old.get(name)]
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(plain(dataclasses.asdict(self)), sort_keys=False)
 
 
-def _share(name: str, value: float) -> None:
+def _check_fraction(name: str, value: float) -> None:
     if not 0 <= value <= 1:
-        raise SightlineError(f"{name} is {value}: expected a share from 0 to 1.")
+        raise SightlineError(f"{name} is {value}: expected a fraction from 0 to 1.")
 
 
 def shipped_recipes() -> list[str]:
-    return sorted(path.stem for path in _SHIPPED.glob("*.yaml"))
+    """Names of the recipes that come with the package."""
+    return sorted(file.stem for file in _SHIPPED.glob("*.yaml"))
 
 
 def find_recipe(name: str | Path) -> Path:
-    """The file itself, or the shipped recipe of that name."""
+    """The file of that path, or the shipped recipe of that name."""
     path = Path(name)
     if path.is_file():
         return path

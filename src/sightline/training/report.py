@@ -75,8 +75,8 @@ class Report:
         if not self.speaks:
             return
         norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
-        clips = self.recipe.optimiser.batch / seconds
-        figures = {"loss": loss.item(), "gradient_norm": norm.item(), "rate": rate, "clips_per_second": clips}
+        clips = self.recipe.optimizer.batch_size / seconds
+        figures = {"loss": loss.item(), "grad_norm": norm.item(), "learning_rate": rate, "clips_per_second": clips}
         words = f"loss {figures['loss']:.4f}  {clips:.3g} clips/s"
         if torch.cuda.is_available():
             figures["memory_gib"] = torch.cuda.max_memory_allocated() / GIB
@@ -152,13 +152,13 @@ class _Wandb:
 
 
 def make_tracker(recipe: Recipe, run: Path) -> _Tensorboard | _Wandb | None:
-    if recipe.log == "none":
+    if recipe.report_to == "none":
         return None
     try:
-        return _Tensorboard(run / "tensorboard") if recipe.log == "tensorboard" else _Wandb(recipe, run)
+        return _Tensorboard(run / "tensorboard") if recipe.report_to == "tensorboard" else _Wandb(recipe, run)
     except ImportError:
         raise SightlineError(
-            f"log is {recipe.log!r}, which is not installed: pip install {recipe.log}, or log: none."
+            f"report_to is {recipe.report_to!r}, which is not installed: pip install {recipe.report_to}, or report_to: none."
         ) from None
 
 

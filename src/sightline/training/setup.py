@@ -15,13 +15,13 @@ from sightline.backbones.pipelines import load_pipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import encoding_from_config
 from sightline.errors import SightlineError
-from sightline.training.recipe import Model, Parallel
+from sightline.training.recipe import ModelConfig, Parallel
 
 # No input is rounded on the way into a sharded module: timesteps, rays and RoPE tables must stay float32.
 _FLOAT32 = MixedPrecisionPolicy(cast_forward_inputs=False)
 
 
-def load_base(settings: Model) -> Any:
+def load_base(settings: ModelConfig) -> Any:
     """The pipeline a run starts from, in float32: its transformer is trained, its other parts encode and decode."""
     pipe = load_pipeline(settings.base, dtype=torch.float32, device="cpu")
     if getattr(pipe, settings.component, None) is None:
@@ -29,13 +29,13 @@ def load_base(settings: Model) -> Any:
     return pipe
 
 
-def build_model(pipe: Any, settings: Model) -> nn.Module:
+def build_model(pipe: Any, settings: ModelConfig) -> nn.Module:
     """The transformer to train, taken out of the pipeline, with its camera where the recipe asks for one."""
     model = getattr(pipe, settings.component)
     wanted = None if settings.encoding is None else encoding_from_config(settings.encoding)
     if settings.camera is not None:
         # Sets that leave the backbone alone are saved as a camera file again, so its LoRA must stay apart from the weights.
-        keep = settings.train in ("lora", "encoding")
+        keep = settings.trainable in ("lora", "encoding")
         model = load_camera(model, settings.camera, settings.component, copy=False, keep_lora=keep)
     elif wanted is not None and not isinstance(model, CameraWanTransformer3DModel):
         model = CameraWanTransformer3DModel.from_transformer(model, wanted, copy=False)

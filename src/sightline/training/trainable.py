@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from sightline.errors import SightlineError
-from sightline.training.recipe import Model
+from sightline.training.recipe import ModelConfig
 
 # Parameter names of a Wan transformer. The modulation of a block is its scale_shift_table; norm1 and norm3 have no weights.
 _SETS: dict[str, str] = {
@@ -21,14 +21,14 @@ _SETS: dict[str, str] = {
 _LORA_LAYERS = r"blocks\.\d+\.(attn1\.to_(q|k|v|out\.0)|ffn\.net\.(0\.proj|2))"
 
 
-def choose_trainable(model: nn.Module, settings: Model) -> dict[str, nn.Parameter]:
+def choose_trainable(model: nn.Module, settings: ModelConfig) -> dict[str, nn.Parameter]:
     """Freeze everything but the named set and return that set. For "lora", adapters are added first."""
-    if settings.train == "lora":
+    if settings.trainable == "lora":
         try:
             from peft import LoraConfig
         except ImportError:
             raise SightlineError(
-                "model.train is 'lora' but peft is not installed: pip install 'sightline[train]'."
+                "model.trainable is 'lora' but peft is not installed: pip install 'sightline[train]'."
             ) from None
         adapter: Any = model
         carried = getattr(model, "peft_config", {}).get("default")  # by the camera weights that the run starts from
@@ -40,7 +40,7 @@ def choose_trainable(model: nn.Module, settings: Model) -> dict[str, nn.Paramete
             raise SightlineError(
                 f"model.lora_rank is {settings.lora_rank}: model.camera holds LoRA of rank {carried.r}, expected the same."
             )
-    pattern = re.compile(_SETS[settings.train])
+    pattern = re.compile(_SETS[settings.trainable])
     chosen = {}
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(bool(pattern.search(name)))

@@ -22,7 +22,7 @@ from sightline.training import checkpoint, memory, validation
 from sightline.training.checkpoint import whole
 from sightline.training.feeds import make_feed
 from sightline.training.objective import draw, flow_matching_loss
-from sightline.training.recipe import Optimiser, Recipe
+from sightline.training.recipe import OptimizerConfig, Recipe
 from sightline.training.report import Report
 from sightline.training.setup import build_model, load_base, set_sync, share
 from sightline.training.trainable import choose_trainable, summary
@@ -37,13 +37,13 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
     if resume is None and checkpoint.list_checkpoints(run / "checkpoints"):
         raise SightlineError(f"{run} holds checkpoints of an earlier run: expected --resume latest, or another output.")
     found = None if resume is None else checkpoint.find_checkpoint(run, resume)
-    if found is not None and (done := checkpoint.read_state(found).step) >= recipe.optimiser.steps:
-        if done == recipe.optimiser.steps:
+    if found is not None and (done := checkpoint.read_state(found).step) >= recipe.optimizer.max_steps:
+        if done == recipe.optimizer.max_steps:
             return run  # a finished run that is started again has nothing to do
-        raise SightlineError(f"{found} has done {done} steps: expected optimiser.steps above that to go on.")
+        raise SightlineError(f"{found} has done {done} steps: expected optimizer.max_steps above that to go on.")
     accelerator = Accelerator(cpu=not torch.cuda.is_available())
     device, rank, processes = accelerator.device, accelerator.process_index, accelerator.num_processes
-    micro_batches = shares_of_a_step(recipe.optimiser, rank, processes)
+    micro_batches = shares_of_a_step(recipe.optimizer, rank, processes)
     if accelerator.is_main_process:
         require_writable(run, "a new folder or an earlier run's")
     torch.manual_seed(recipe.seed)  # the encoding's start, the same in every process
@@ -55,7 +55,9 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
     bare = build_model(pipe, recipe.model)
     trainable = choose_trainable(bare, recipe.model)
     if not trainable:
-        raise SightlineError(f"model.train is {recipe.model.train!r}: this model has no such parameters to train.")
+        raise SightlineError(
+            f"model.trainable is {recipe.model.trainable!r}: this model has no such parameters to train."
+        )
     config: Any = bare.config
     feed = make_feed(
         recipe.data,
@@ -73,11 +75,13 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
         report.say(memory.require_fit(memory.estimate(bare, recipe, tokens, processes), recipe, device))
         model = share(bare, recipe.parallel, processes, device)
         trainable = {name: p for name, p in bare.named_parameters() if p.requires_grad}  # sharding replaces parameters
-        optimiser = make_optimiser(trainable, recipe.optimiser)
-        average = {n: p.detach().clone() for n, p in trainable.items()} if recipe.optimiser.ema is not None else None
+        optimizer = make_optimizer(trainable, recipe.optimizer)
+        average = (
+            {n: p.detach().clone() for n, p in trainable.items()} if recipe.optimizer.ema_decay is not None else None
+        )
         done = 0
         if found is not None:
-            done = checkpoint.load_checkpoint(found, base, trainable, optimiser, average)
+            done = checkpoint.load_checkpoint(found, base, trainable, optimizer, average)
             report.say(f"resumed from {found}")
             if (run / "recipe.yaml").is_file():
                 for change in recipe.changes_from(Recipe.from_yaml(run / "recipe.yaml")):
@@ -87,31 +91,37 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
             write_atomic(run / "recipe.yaml", recipe.to_yaml())
 
         batches = feed.micro_batches(
-            done * recipe.optimiser.batch, recipe.optimiser.batch, micro_batches, recipe.data.workers, device,
+            done * recipe.optimizer.batch_size, recipe.optimizer.batch_size, micro_batches, recipe.data.num_workers, device,
             chance=partial(draw, objective=recipe.objective, seed=recipe.seed),
         )  # fmt: skip
-        clock = Clock(recipe.optimiser.seconds, accelerator)
-        for step in report.steps(done, recipe.optimiser.steps):
+        clock = Clock(recipe.optimizer.max_seconds, accelerator)
+        for step in report.steps(done, recipe.optimizer.max_steps):
             started = time.perf_counter()
             spent = clock.spent()
             loss = accelerator.reduce(backward(model, batches, len(micro_batches), recipe, device, processes), "sum")
-            norm = nn.utils.clip_grad_norm_(trainable.values(), recipe.optimiser.clip)
+            norm = nn.utils.clip_grad_norm_(trainable.values(), recipe.optimizer.max_grad_norm)
             require_finite(step, run, loss=loss, gradient=norm)
-            rate = set_rate(optimiser, recipe.optimiser, step, spent)
-            optimiser.step()
-            optimiser.zero_grad(set_to_none=True)
+            rate = set_rate(optimizer, recipe.optimizer, step, spent)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
             if average is not None:
-                update_average(average, trainable, recipe.optimiser.ema or 0.0, step)
+                update_average(average, trainable, recipe.optimizer.ema_decay or 0.0, step)
             report.log_step(step, loss, norm, rate, time.perf_counter() - started)
 
             finished = step + 1
-            last = finished == recipe.optimiser.steps or spent >= 1
-            if finished % recipe.checkpoint_every == 0 or last:
+            last = finished == recipe.optimizer.max_steps or spent >= 1
+            if finished % recipe.checkpointing_steps == 0 or last:
                 state = checkpoint.State(finished, base)
                 checkpoint.save_checkpoint(
-                    run / "checkpoints", state, trainable, optimiser, average, keep=recipe.keep, writes=write
+                    run / "checkpoints",
+                    state,
+                    trainable,
+                    optimizer,
+                    average,
+                    keep=recipe.checkpoints_total_limit,
+                    writes=write,
                 )
-            if finished % recipe.validation.every == 0 or last:
+            if finished % recipe.validation.every_steps == 0 or last:
                 with averaged(trainable, average):
                     validation.validate(model, bare, pipe, feed, recipe, report, finished, device)
             if last:
@@ -132,48 +142,48 @@ def backward(
         with autocast(recipe, device):
             losses = flow_matching_loss(model, batch, drawn)
         # Gradients are averaged over processes, so each process's share is divided by its own clips alone.
-        part = losses.sum() * processes / recipe.optimiser.batch
+        part = losses.sum() * processes / recipe.optimizer.batch_size
         part.backward()
         loss += part.detach() / processes
     return loss
 
 
 def require_finite(step: int, run: Path, **figures: Tensor) -> None:
-    """Stop before an optimiser step that would spoil every weight."""
+    """Stop before an optimizer step that would spoil every weight."""
     for name, figure in figures.items():
         if not bool(figure.isfinite()):
             written = checkpoint.list_checkpoints(run / "checkpoints")
             kept = f"the last checkpoint is {written[-1].name}" if written else "no checkpoint was written yet"
             raise SightlineError(
                 f"the {name} is {whole(figure).item()} at step {step}, before it spoiled a weight; {kept}. Try a lower "
-                "optimiser.rate, a warm-up, or precision: fp32."
+                "optimizer.learning_rate, a warm-up, or dtype: float32."
             )
 
 
-def shares_of_a_step(settings: Optimiser, rank: int, processes: int) -> list[slice]:
+def shares_of_a_step(settings: OptimizerConfig, rank: int, processes: int) -> list[slice]:
     """The slices of a step's clips that are this process's micro-batches, in order."""
-    per_round = settings.micro_batch * processes
-    if settings.batch % per_round:
+    per_round = settings.micro_batch_size * processes
+    if settings.batch_size % per_round:
         raise SightlineError(
-            f"optimiser.batch is {settings.batch}: expected a multiple of micro_batch x processes = "
-            f"{settings.micro_batch} x {processes}."
+            f"optimizer.batch_size is {settings.batch_size}: expected a multiple of micro_batch_size x processes = "
+            f"{settings.micro_batch_size} x {processes}."
         )
-    starts = range(rank * settings.micro_batch, settings.batch, per_round)
-    return [slice(start, start + settings.micro_batch) for start in starts]
+    starts = range(rank * settings.micro_batch_size, settings.batch_size, per_round)
+    return [slice(start, start + settings.micro_batch_size) for start in starts]
 
 
-def make_optimiser(trainable: dict[str, nn.Parameter], settings: Optimiser) -> torch.optim.AdamW:
+def make_optimizer(trainable: dict[str, nn.Parameter], settings: OptimizerConfig) -> torch.optim.AdamW:
     """AdamW with the camera's own parameters in a group of their own rate."""
     groups = [
         {"params": [p for name, p in trainable.items() if ".camera." not in name], "multiple": 1.0},
-        {"params": [p for name, p in trainable.items() if ".camera." in name], "multiple": settings.new_rate},
+        {"params": [p for name, p in trainable.items() if ".camera." in name], "multiple": settings.encoding_lr_scale},
     ]
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],
-        lr=settings.rate,
-        betas=(settings.beta_1, settings.beta_2),
-        eps=settings.epsilon,
-        weight_decay=settings.decay,
+        lr=settings.learning_rate,
+        betas=(settings.adam_beta1, settings.adam_beta2),
+        eps=settings.adam_epsilon,
+        weight_decay=settings.weight_decay,
     )
 
 
@@ -195,17 +205,19 @@ class Clock:
         return float(self.accelerator.reduce(torch.tensor(share, device=self.accelerator.device), "mean"))
 
 
-def set_rate(optimiser: torch.optim.Optimizer, settings: Optimiser, step: int, spent: float = 0.0) -> float:
-    """Warm-up, then a cosine down to `final` of the rate at the last step. A function of the step alone, unless the run is
+def set_rate(optimizer: torch.optim.Optimizer, settings: OptimizerConfig, step: int, spent: float = 0.0) -> float:
+    """Warm-up, then a cosine down to `min_lr_ratio` of the rate at the last step. A function of the step alone, unless the run is
     bounded in time, of which `spent` is the share that is over."""
-    if step < settings.warmup:
-        share = (step + 1) / settings.warmup
+    if step < settings.warmup_steps:
+        share = (step + 1) / settings.warmup_steps
     else:
-        progress = max((step - settings.warmup) / max(settings.steps - settings.warmup, 1), min(spent, 1.0))
-        share = settings.final + (1 - settings.final) * 0.5 * (1 + math.cos(math.pi * progress))
-    for group in optimiser.param_groups:
-        group["lr"] = settings.rate * share * group["multiple"]
-    return settings.rate * share
+        progress = max(
+            (step - settings.warmup_steps) / max(settings.max_steps - settings.warmup_steps, 1), min(spent, 1.0)
+        )
+        share = settings.min_lr_ratio + (1 - settings.min_lr_ratio) * 0.5 * (1 + math.cos(math.pi * progress))
+    for group in optimizer.param_groups:
+        group["lr"] = settings.learning_rate * share * group["multiple"]
+    return settings.learning_rate * share
 
 
 @torch.no_grad()
@@ -236,4 +248,4 @@ class averaged:
 
 
 def autocast(recipe: Recipe, device: torch.device) -> AbstractContextManager[Any]:
-    return torch.autocast(device.type, torch.bfloat16) if recipe.precision == "bf16" else nullcontext()
+    return torch.autocast(device.type, torch.bfloat16) if recipe.dtype == "bfloat16" else nullcontext()

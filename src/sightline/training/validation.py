@@ -47,7 +47,7 @@ def validate(
             figures = held_out_losses(model, feed, recipe, device)
             figures |= camera_figures(bare)
             report.log_validation(figures, step)
-            for index in spread(recipe.validation.videos, len(feed.held_out)):
+            for index in spread(recipe.validation.num_videos, len(feed.held_out)):
                 true, generated = generate_beside(bare, pipe, feed, recipe, index, device)
                 if report.speaks:
                     both = side_by_side(true, generated)
@@ -61,7 +61,7 @@ def validate(
 @torch.no_grad()
 def held_out_losses(model: nn.Module, feed: Feed, recipe: Recipe, device: torch.device) -> dict[str, float]:
     """Mean loss over held-out clips at fixed noise: with the clip's camera, without any, and with the next clip's."""
-    chosen = spread(recipe.validation.clips, len(feed.held_out))
+    chosen = spread(recipe.validation.num_clips, len(feed.held_out))
     totals: dict[str, list[Tensor]] = {"loss": []}
     for place, index in enumerate(chosen):
         batch = feed.validation([index], device)
@@ -94,7 +94,7 @@ def fixed_draw(batch: Batch, recipe: Recipe, level: float) -> Draw:
     return dataclasses.replace(
         drawn,
         sigma=sigma_of(torch.full_like(drawn.sigma, level), recipe.objective),
-        first_frame_given=torch.full_like(nothing, recipe.objective.image_to_video > 0),
+        first_frame_given=torch.full_like(nothing, recipe.objective.image_to_video_prob > 0),
         text_dropped=nothing,
         camera_dropped=nothing,
         log_scale=torch.zeros_like(drawn.log_scale),
@@ -116,7 +116,7 @@ def generate_beside(
     batch = feed.validation([index], device)
     true = decode(pipe, batch.latents)
     pipe.register_modules(**{recipe.model.component: bare})
-    with_image = recipe.objective.image_to_video > 0 or batch.condition is not None
+    with_image = recipe.objective.image_to_video_prob > 0 or batch.condition is not None
     runner = pipeline_for_mode(pipe, with_image)
     call: dict[str, Any] = {
         "prompt_embeds": batch.text,
@@ -124,8 +124,8 @@ def generate_beside(
         "height": true.shape[1],
         "width": true.shape[2],
         "num_frames": true.shape[0],
-        "num_inference_steps": recipe.validation.sampling_steps,
-        "guidance_scale": recipe.validation.guidance,
+        "num_inference_steps": recipe.validation.num_inference_steps,
+        "guidance_scale": recipe.validation.guidance_scale,
         "generator": torch.Generator().manual_seed(recipe.seed),
         "output_type": "np",
     }
