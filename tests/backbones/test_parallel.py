@@ -31,7 +31,7 @@ def two_clips():
 
 def share_of(inputs, camera, rank):
     mine = slice(rank, rank + 1)
-    return {name: value[mine] for name, value in inputs.items()}, CameraTokens(camera.packed[mine], camera.grid)
+    return {name: value[mine] for name, value in inputs.items()}, CameraTokens(camera.rows[mine], camera.grid)
 
 
 def backward(model, inputs, camera):

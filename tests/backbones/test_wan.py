@@ -365,7 +365,7 @@ def test_cameras_that_do_not_fit_the_latents_are_refused(tokens):
     with pytest.raises(SightlineError, match="attention_kwargs has 'camra'"):
         model(**inputs, attention_kwargs={"camra": tokens})
     with pytest.raises(SightlineError, match="camera is a Tensor"):
-        run(model, inputs, tokens.packed)
+        run(model, inputs, tokens.rows)
     assert model.rope.camera is None  # a refused call leaves nothing behind
 
 

@@ -56,8 +56,8 @@ def test_fov_of_an_off_centre_principal_point_and_of_xi() -> None:
 
 def test_moments_are_those_of_the_tokens() -> None:
     path = random_trajectory(frames=9, seed=2)
-    packed = CameraTokens.from_trajectory(path, (9, 15, 26), temporal_stride=1)
-    magnitude = packed.ray[0, :, 3:].double().norm(dim=-1)
+    tokens = CameraTokens.from_trajectory(path, (9, 15, 26), temporal_stride=1)
+    magnitude = tokens.ray[0, :, 3:].double().norm(dim=-1)
     moment = path_statistics(path).moment
     assert moment.median == pytest.approx(float(magnitude.quantile(0.5)), rel=1e-2)
     assert moment.percentile_5 == pytest.approx(float(magnitude.quantile(0.05)), rel=1e-2)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sightline.cameras import lens, plucker
-from sightline.cameras.tokens import PACKED_WIDTH, CameraTokens
+from sightline.cameras.tokens import ROW_WIDTH, CameraTokens
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from tests.conftest import random_poses, random_trajectory, smooth_trajectory
@@ -26,7 +26,7 @@ def by_hand(trajectory: Trajectory, raw_frame: int, row: int, column: int, strid
 def test_every_token_has_the_ray_of_its_patch_centre_x_fastest():
     trajectory = random_trajectory(9, width=80, height=64)
     tokens = CameraTokens.from_trajectory(trajectory, (3, 4, 5))
-    assert tokens.packed.shape == (1, 60, PACKED_WIDTH) and tokens.packed.dtype == torch.float32
+    assert tokens.rows.shape == (1, 60, ROW_WIDTH) and tokens.rows.dtype == torch.float32
     for t in range(3):
         for row in range(4):
             for column in range(5):
@@ -58,7 +58,7 @@ def test_the_anchor_frame_has_no_moment_and_another_anchor_can_be_chosen():
 def test_anchored_rays_do_not_depend_on_the_world():
     trajectory = random_trajectory(9)
     elsewhere = trajectory.replace(camera_to_world=random_poses(1, seed=77)[0] @ trajectory.camera_to_world)
-    a, b = (CameraTokens.from_trajectory(path, (3, 2, 2)).packed for path in (trajectory, elsewhere))
+    a, b = (CameraTokens.from_trajectory(path, (3, 2, 2)).rows for path in (trajectory, elsewhere))
     torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
 
 
@@ -114,7 +114,7 @@ def test_rows_and_columns_exchanged_are_noticed():
 
 
 def test_offsets_are_one_number_or_one_per_clip(tokens):
-    assert tokens.with_log_scale_offset(torch.tensor([0.1, 0.2])).packed.shape[0] == 2
+    assert tokens.with_log_scale_offset(torch.tensor([0.1, 0.2])).rows.shape[0] == 2
     with pytest.raises(SightlineError, match="offset has shape"):
         CameraTokens.batch([tokens] * 3).with_log_scale_offset(torch.tensor([0.1, 0.2]))
 
@@ -122,14 +122,14 @@ def test_offsets_are_one_number_or_one_per_clip(tokens):
 def test_precision_below_float32_is_refused():
     tokens = CameraTokens.absent((1, 2, 2))
     with pytest.raises(SightlineError, match=r"torch\.bfloat16"):
-        CameraTokens(tokens.packed.bfloat16(), tokens.grid)
-    with pytest.raises(SightlineError, match="packed has shape"):
-        CameraTokens(tokens.packed[:, :3], tokens.grid)
+        CameraTokens(tokens.rows.bfloat16(), tokens.grid)
+    with pytest.raises(SightlineError, match="rows has shape"):
+        CameraTokens(tokens.rows[:, :3], tokens.grid)
 
 
 def test_batching_needs_one_grid():
     one, other = CameraTokens.absent((1, 2, 2)), CameraTokens.absent((1, 2, 3))
-    assert CameraTokens.batch([one, one]).packed.shape[0] == 2
+    assert CameraTokens.batch([one, one]).rows.shape[0] == 2
     with pytest.raises(SightlineError, match="one grid"):
         CameraTokens.batch([one, other])
 
@@ -137,7 +137,7 @@ def test_batching_needs_one_grid():
 def test_augmentation_touches_the_offset_alone_at_the_stated_rate(tokens):
     many = CameraTokens.batch([tokens] * 4000)
     augmented = many.augmented(generator=torch.Generator().manual_seed(0))
-    assert torch.equal(augmented.packed[..., :22], many.packed[..., :22])
+    assert torch.equal(augmented.rows[..., :22], many.rows[..., :22])
     delta = augmented.log_scale_offset[:, 0, 0]
     assert torch.equal(augmented.log_scale_offset, delta[:, None, None].expand(-1, 48, 1))
     moved = delta[delta != 0]

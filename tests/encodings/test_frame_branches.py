@@ -129,7 +129,7 @@ def branch(layer, trajectory: Trajectory, seed: int = 0) -> Tensor:
 
 def test_packed_rows_are_those_written_out_by_hand():
     for trajectory in PATHS.values():
-        packed = CameraTokens.from_trajectory(trajectory, g.GRID, anchor=None).packed
+        packed = CameraTokens.from_trajectory(trajectory, g.GRID, anchor=None).rows
         torch.testing.assert_close(packed.double(), g.rows(trajectory), atol=1e-6, rtol=1e-6)
 
 

@@ -22,7 +22,7 @@ seeds = st.integers(0, 500)
 
 def camera_rows(seed: int = 0, scale: float = 1.0) -> torch.Tensor:  # [1, 12, 23] float64
     trajectory = random_trajectory(9, seed).anchored()
-    return CameraTokens.from_trajectory(trajectory.scaled(scale), (3, 2, 2)).packed.double()
+    return CameraTokens.from_trajectory(trajectory.scaled(scale), (3, 2, 2)).rows.double()
 
 
 def trained_layer(seed: int = 0, dtype: torch.dtype = torch.float64, **settings: object) -> ScopeLayer:

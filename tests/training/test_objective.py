@@ -120,8 +120,8 @@ def test_dropped_words_and_cameras_are_dropped_and_the_scale_reaches_the_gate_al
     flow_matching_loss(oracle, batch, drawn)
     assert torch.equal(oracle.text[0], batch.empty_text) and torch.equal(oracle.text[1], batch.text[1])
     camera = oracle.kwargs["camera"]
-    assert not camera.packed[0].any()
-    assert torch.equal(camera.packed[1, :, :22], batch.camera.packed[1, :, :22])
+    assert not camera.rows[0].any()
+    assert torch.equal(camera.rows[1, :, :22], batch.camera.rows[1, :, :22])
     assert (camera.log_scale_offset[1] == torch.tensor(0.7)).all()
 
 

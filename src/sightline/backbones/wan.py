@@ -214,12 +214,12 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
             raise SightlineError(
                 f"camera tokens lie on the grid {camera.grid}: expected {grid}, that of latents {latent}."
             )
-        batch = camera.packed.shape[0]
+        batch = camera.rows.shape[0]
         if batch not in (1, hidden_states.shape[0]):
             raise SightlineError(
                 f"camera tokens have batch {batch}: expected 1 or the latents' {hidden_states.shape[0]}."
             )
-        return camera.packed.to(hidden_states.device)
+        return camera.rows.to(hidden_states.device)
 
 
 # diffusers reads a model's config keys from the signature of its __init__: ours are the base's and two more, so that a

@@ -46,7 +46,7 @@ def random_qk(setting: Setting, device: torch.device, with_camera: bool = True) 
     angle = torch.randn(1, tokens, 1, head_dim // 2, device=device).repeat_interleave(2, -1)
     camera, weights = None, []
     if with_camera:
-        camera = camera_tokens(setting).packed.to(device)
+        camera = camera_tokens(setting).rows.to(device)
         layer = Scope(alpha=0.5).layer(dim, heads).to(device)
         weights = [getattr(layer, name) for name in ScopeWeights._fields]
     return query, key, *norms, angle.cos(), angle.sin(), camera, weights, 1e-6, 1e-6, True

@@ -1,4 +1,4 @@
-"""CameraTokens: a trajectory laid on the grid of a latent video, one packed float32 row per token."""
+"""CameraTokens: a trajectory laid on the grid of a latent video, one float32 row per token."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.checks import whole_number
 from sightline.errors import SightlineError
 
-# The columns of a packed row. Nothing else in the package may count them.
+# The columns of a row. Nothing else in the package may count them.
 RAY = slice(0, 6)
 WORLD_TO_CAMERA = slice(6, 18)
 INTRINSICS = slice(18, 22)
@@ -24,7 +24,7 @@ LOG_SCALE_OFFSET = slice(22, 23)
 XI = slice(23, 24)
 POSITION = slice(24, 26)
 RAW_FRAMES = slice(26, 90)
-PACKED_WIDTH = 90
+ROW_WIDTH = 90
 
 FOLD = 4  # raw frames of a latent frame that a row describes one by one
 
@@ -35,26 +35,26 @@ LatentPose = Literal["last", "first", "middle"]
 
 @dataclass(frozen=True, eq=False)
 class CameraTokens:
-    """What every token of a latent video knows about its camera. A thin view: `packed` is the only data.
+    """What every token of a latent video knows about its camera. A thin view: `rows` is the only data.
 
-    packed: [B, N, 90] float32, N = t * h * w tokens in the order (t, y, x), x fastest. B = 1 serves any batch.
+    rows: [B, N, 90] float32, N = t * h * w tokens in the order (t, y, x), x fastest. B = 1 serves any batch.
     grid: (t, h, w), latent frames, token rows and columns.
     A row of zeros means "no camera": an encoding leaves such a token as the pretrained model has it.
     """
 
-    packed: Tensor
+    rows: Tensor
     grid: tuple[int, int, int]
 
     def __post_init__(self) -> None:
-        frames, rows, columns = _checked_grid(self.grid)
-        tokens = frames * rows * columns
-        if self.packed.ndim != 3 or self.packed.shape[1:] != (tokens, PACKED_WIDTH):
+        latent_frames, grid_rows, columns = _checked_grid(self.grid)
+        tokens = latent_frames * grid_rows * columns
+        if self.rows.ndim != 3 or self.rows.shape[1:] != (tokens, ROW_WIDTH):
             raise SightlineError(
-                f"packed has shape {tuple(self.packed.shape)}: expected [B, {tokens}, {PACKED_WIDTH}] for grid {self.grid}."
+                f"rows has shape {tuple(self.rows.shape)}: expected [B, {tokens}, {ROW_WIDTH}] for grid {self.grid}."
             )
-        if self.packed.dtype != torch.float32:
+        if self.rows.dtype != torch.float32:
             raise SightlineError(
-                f"packed is {self.packed.dtype}: expected torch.float32, rays lose their meaning below it."
+                f"rows is {self.rows.dtype}: expected torch.float32, rays lose their meaning below it."
             )
 
     @classmethod
@@ -89,14 +89,14 @@ class CameraTokens:
         raw = torch.cat([_posed(trajectory, one) for one in _folded_frames(frames, temporal_stride)], dim=-1)
         position = torch.cartesian_prod(torch.arange(rows), torch.arange(columns))  # [h w, 2], columns fastest
         parts = (ray, pose[:, None], position.view(1, -1, 2), raw[:, None])
-        packed = torch.cat([part.expand(frames, rows * columns, -1) for part in parts], dim=-1)
-        return cls(packed.flatten(0, 1)[None].float(), grid)
+        values = torch.cat([part.expand(frames, rows * columns, -1) for part in parts], dim=-1)
+        return cls(values.flatten(0, 1)[None].float(), grid)
 
     @classmethod
     def absent(cls, grid: tuple[int, int, int], batch: int = 1) -> CameraTokens:
         """Tokens without a camera: zeros. Feeding these rather than nothing keeps every parameter in the graph."""
         frames, rows, columns = grid = _checked_grid(grid)
-        return cls(torch.zeros(batch, frames * rows * columns, PACKED_WIDTH), grid)
+        return cls(torch.zeros(batch, frames * rows * columns, ROW_WIDTH), grid)
 
     @classmethod
     def batch(cls, tokens: Sequence[CameraTokens]) -> CameraTokens:
@@ -104,65 +104,65 @@ class CameraTokens:
         grids = {one.grid for one in tokens}
         if len(grids) != 1:
             raise SightlineError(f"tokens have the grids {sorted(grids)}: expected one grid for a batch.")
-        return cls(torch.cat([one.packed for one in tokens]), tokens[0].grid)
+        return cls(torch.cat([one.rows for one in tokens]), tokens[0].grid)
 
     # -- named parts, all views -----------------------------------------------------------------------------------
 
     @property
     def ray(self) -> Tensor:  # [B, N, 6]
         """Pluecker coordinates (d, m) in the anchored world; d has unit length."""
-        return self.packed[..., RAY]
+        return self.rows[..., RAY]
 
     @property
     def world_to_camera(self) -> Tensor:  # [B, N, 3, 4]
-        return self.packed[..., WORLD_TO_CAMERA].unflatten(-1, (3, 4))
+        return self.rows[..., WORLD_TO_CAMERA].unflatten(-1, (3, 4))
 
     @property
     def intrinsics(self) -> Tensor:  # [B, N, 4]
         """fx / width, fy / height, cx / width - 1/2, cy / height - 1/2."""
-        return self.packed[..., INTRINSICS]
+        return self.rows[..., INTRINSICS]
 
     @property
     def log_scale_offset(self) -> Tensor:  # [B, N, 1]
-        return self.packed[..., LOG_SCALE_OFFSET]
+        return self.rows[..., LOG_SCALE_OFFSET]
 
     @property
     def xi(self) -> Tensor:  # [B, N, 1]
         """The unified camera model's xi; 0 is a pinhole."""
-        return self.packed[..., XI]
+        return self.rows[..., XI]
 
     @property
     def position(self) -> Tensor:  # [B, N, 2]
         """The token's row and column on the grid."""
-        return self.packed[..., POSITION]
+        return self.rows[..., POSITION]
 
     @property
     def raw_frames(self) -> Tensor:  # [B, N, 4, 16]
         """World-to-camera (12) and intrinsics (4) of the four raw frames of the token's latent frame, in their order."""
-        return self.packed[..., RAW_FRAMES].unflatten(-1, (FOLD, 16))
+        return self.rows[..., RAW_FRAMES].unflatten(-1, (FOLD, 16))
 
     # -- changing -------------------------------------------------------------------------------------------------
 
     def to(self, device: torch.device | str) -> CameraTokens:
-        return dataclasses.replace(self, packed=self.packed.to(device))
+        return dataclasses.replace(self, rows=self.rows.to(device))
 
     def with_log_scale_offset(self, offset: Tensor | float) -> CameraTokens:  # [B] or a number
         """The tokens with delta added to what the scale gate reads, and to nothing else."""
-        offset = torch.as_tensor(offset, dtype=torch.float32, device=self.packed.device)
-        clips = len(self.packed)
+        offset = torch.as_tensor(offset, dtype=torch.float32, device=self.rows.device)
+        clips = len(self.rows)
         if offset.ndim > 1 or (offset.numel() != 1 and clips not in (1, offset.numel())):
             raise SightlineError(
                 f"offset has shape {tuple(offset.shape)}: expected one number, or one per clip ({clips})."
             )
-        packed = self.packed.expand(max(clips, offset.numel()), -1, -1).clone()
-        packed[..., LOG_SCALE_OFFSET] = offset.reshape(-1, 1, 1)
-        return dataclasses.replace(self, packed=packed)
+        rows = self.rows.expand(max(clips, offset.numel()), -1, -1).clone()
+        rows[..., LOG_SCALE_OFFSET] = offset.reshape(-1, 1, 1)
+        return dataclasses.replace(self, rows=rows)
 
     def augmented(
         self, probability: float = 0.3, low: float = -1.2, high: float = 1.6, generator: torch.Generator | None = None
     ) -> CameraTokens:
         """The paper's log-scale augmentation, for training: per clip, with this probability, delta ~ U(low, high)."""
-        clips = self.packed.shape[0]
+        clips = self.rows.shape[0]
         delta = low + (high - low) * torch.rand(clips, generator=generator)
         return self.with_log_scale_offset(delta * (torch.rand(clips, generator=generator) < probability))
 

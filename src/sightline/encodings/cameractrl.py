@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sightline.cameras import lens, plucker, se3
-from sightline.cameras.tokens import FOLD, PACKED_WIDTH, POSITION, RAW_FRAMES, XI
+from sightline.cameras.tokens import FOLD, ROW_WIDTH, POSITION, RAW_FRAMES, XI
 from sightline.checks import whole_number
 from sightline.encodings.frames import has_camera
 from sightline.encodings.protocol import CameraLayer, Encoding, linear, start_linear
@@ -100,7 +100,7 @@ class CameraCtrlLayer(CameraLayer):
         return tokens, camera
 
     def input(self, hidden: Tensor, camera: Tensor) -> Tensor:
-        encoded = camera[..., PACKED_WIDTH:].to(hidden.dtype)
+        encoded = camera[..., ROW_WIDTH:].to(hidden.dtype)
         merged = linear(hidden + encoded, self.merge_weight, self.merge_bias)
         return hidden + merged.to(hidden.dtype) * has_camera(camera)
 

@@ -108,7 +108,7 @@ class Filmed:
             return self._encoded([self.worlds[index] for index in indices])
         chosen = torch.tensor(list(indices), device=self.kept.latents.device)
         kept = self.kept
-        camera = CameraTokens(kept.camera.packed[chosen], kept.camera.grid)
+        camera = CameraTokens(kept.camera.rows[chosen], kept.camera.grid)
         condition = None if kept.condition is None else kept.condition[chosen]
         return Encoded(kept.latents[chosen], kept.text[chosen], camera, condition)
 
@@ -118,12 +118,12 @@ class Filmed:
         groups = [range(len(self) * i // count, len(self) * (i + 1) // count) for i in range(count)]
         sampled = made(self._sampler(), [[self.worlds[index] for index in group] for group in groups])
         parts = [self._film(next(sampled)) for _ in bar(groups)]
-        packed = torch.cat([part.camera.packed for part in parts])
+        camera_rows = torch.cat([part.camera.rows for part in parts])
         conditions = [part.condition for part in parts if part.condition is not None]
         return Encoded(
             torch.cat([part.latents for part in parts]),
             torch.cat([part.text for part in parts]),
-            CameraTokens(packed, parts[0].camera.grid),
+            CameraTokens(camera_rows, parts[0].camera.grid),
             torch.cat(conditions) if conditions else None,
         )
 
@@ -142,7 +142,7 @@ class Filmed:
         device = self.encoder.pipe.vae.device
         frames = film_together([one.batch for one in sampled], device)  # [B, T, H, W, 3] uint8
         video = as_video(frames)
-        packed = torch.cat([one.packed for one in sampled])
+        camera_rows = torch.cat([one.rows for one in sampled])
         rows, columns = self._rows_and_columns()
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             latents = torch.cat([self.encoder.latents(part) for part in video.split(_ENCODED_AT_ONCE)])
@@ -158,7 +158,7 @@ class Filmed:
         return Encoded(
             latents[order.to(device)],
             text[order].to(device),
-            CameraTokens(packed[order].to(device), (latents.shape[2] // self.patch[0], rows, columns)),
+            CameraTokens(camera_rows[order].to(device), (latents.shape[2] // self.patch[0], rows, columns)),
             None if condition is None else condition[order.to(device)],
         )
 
@@ -172,7 +172,7 @@ class Sampled:
 
     batch: WorldBatch
     captions: tuple[str, ...]
-    packed: Tensor  # [B, N, columns of CameraTokens]
+    rows: Tensor  # [B, N, columns of CameraTokens]
     places: tuple[int, ...]  # of these clips in the batch that was asked for
 
 
@@ -194,7 +194,7 @@ def sampled_worlds(
                 path = batch.true_trajectory(number).replace(near_depth=path.near_depth)
             path = spec.trajectory(path, 0, worlds[place].eta)
             tokens.append(CameraTokens.from_trajectory(path, grid, temporal_stride=temporal_stride))
-        found.append(Sampled(batch, batch.captions, CameraTokens.batch(tokens).packed, tuple(places)))
+        found.append(Sampled(batch, batch.captions, CameraTokens.batch(tokens).rows, tuple(places)))
     return found
 
 

@@ -92,8 +92,8 @@ def flow_matching_loss(model: Any, batch: Batch, drawn: Draw) -> Tensor:  # -> [
     kwargs = {}
     if batch.camera is not None:
         camera = batch.camera.with_log_scale_offset(drawn.log_scale)
-        packed = camera.packed * (~drawn.camera_dropped)[:, None, None]
-        kwargs["attention_kwargs"] = {"camera": CameraTokens(packed, camera.grid)}
+        camera_rows = camera.rows * (~drawn.camera_dropped)[:, None, None]
+        kwargs["attention_kwargs"] = {"camera": CameraTokens(camera_rows, camera.grid)}
     predicted = model(model_input, timestep, text, return_dict=False, **kwargs)[0].float()
     error = (predicted - (drawn.noise - x0)).square().mean(dim=(1, 3, 4))  # [B, t]
     return (error * predicted_frames).sum(dim=1) / predicted_frames.sum(dim=1)
