@@ -109,3 +109,82 @@ def test_the_command_line_overrides_a_recipe(tmp_path, monkeypatch):
     )
     assert recipe.model.encoding == {"name": "scope"}
     assert main(["train", "debug", "--resume=latest"]) == 0 and seen[1][1] == "latest"
+
+
+SCOPE = {"name": "scope", "gate_hidden": 8}
+
+
+@pytest.mark.parametrize(
+    "arguments, encoding",
+    [
+        (["--model.encoding.name", "prope", "--model.encoding.branch", "own"], {"name": "prope", "branch": "own"}),
+        (["--model.encoding.branch=own", "--model.encoding.name=prope"], {"name": "prope", "branch": "own"}),
+        (["--model.encoding.name", "gta"], {"name": "gta"}),  # scope's settings do not belong to it
+        (["--model.encoding.name", "scope"], SCOPE),
+        (
+            ["--model.encoding.gate-hidden", "4", "--model.encoding.flip", "false"],
+            SCOPE | {"gate_hidden": 4, "flip": False},
+        ),
+        (["--model.encoding.alpha", "-1", "--model.encoding.terms=ad"], SCOPE | {"alpha": -1.0, "terms": "ad"}),
+        (["--model.encoding.alpha", "none"], SCOPE | {"alpha": None}),
+        (["--model.encoding", "none"], None),
+        (["--model.encoding=none"], None),
+    ],
+)
+def test_the_command_line_overrides_the_encoding(tmp_path, monkeypatch, arguments, encoding):
+    from sightline.training import trainer
+
+    seen = []
+    monkeypatch.setattr(trainer, "train", lambda recipe, resume: seen.append(recipe) or tmp_path)
+    (tmp_path / "recipe.yaml").write_text("model: {encoding: {name: scope, gate_hidden: 8}}\ndata: {sources: [a]}\n")
+    assert main(["train", str(tmp_path / "recipe.yaml"), *arguments, "--seed", "3"]) == 0
+    assert seen[0].model.encoding == encoding and seen[0].seed == 3
+
+
+@pytest.mark.parametrize(
+    "arguments, sentence",
+    [
+        (["--model.encoding.name", "what"], "model.encoding.name is 'what': expected one of cameractrl"),
+        (
+            ["--model.encoding.branch", "own"],
+            "model.encoding.branch is no setting of scope: expected one of name, gate_hidden",
+        ),
+        (["--model.encoding.name=rerope", "--model.encoding.flip=1"], "model.encoding.flip is no setting of rerope"),
+        (["--model.encoding.gate_hidden", "many"], "model.encoding.gate_hidden is 'many': expected a whole number"),
+        (["--model.encoding.gate_hidden", "0"], "model.encoding: gate_hidden is 0"),
+        (["--model.encoding.flip", "maybe"], "model.encoding.flip is 'maybe': expected true or false"),
+        (["--model.encoding.terms", "x"], "model.encoding.terms is 'x': expected one of"),
+        (["--model.encoding.flip"], "--model.encoding.flip has no value"),
+        (["--model.encoding", "prope"], "model.encoding is 'prope': expected none alone"),
+        (["--model.encoding", "none", "--model.encoding.name", "gta"], "model.encoding is 'none': expected none alone"),
+    ],
+)
+def test_an_encoding_that_cannot_be_is_one_sentence(capsys, arguments, sentence):
+    assert main(["train", "debug", *arguments]) == 2
+    said = capsys.readouterr().err.strip()
+    assert sentence in said and "\n" not in said
+
+
+def test_an_encoding_is_overridden_together_with_what_is_trained(tmp_path, monkeypatch):
+    from sightline.training import trainer
+
+    seen = []
+    monkeypatch.setattr(trainer, "train", lambda recipe, resume: seen.append(recipe.model) or tmp_path)
+    (tmp_path / "encoding.yaml").write_text(
+        "model: {encoding: {name: scope}, trainable: encoding}\ndata: {sources: [a]}\n"
+    )
+    arguments = ["--model.encoding", "none", "--model.trainable", "all"]
+    assert main(["train", str(tmp_path / "encoding.yaml"), *arguments]) == 0
+    assert (seen[0].encoding, seen[0].trainable) == (None, "all")
+    assert main(["train", "lab-pretrain", "--model.trainable", "encoding", "--model.encoding.name", "gta"]) == 0
+    assert (seen[1].encoding, seen[1].trainable) == ({"name": "gta"}, "encoding")
+
+
+def test_a_field_of_no_encoding_is_one_sentence(capsys):
+    assert main(["train", "lab-pretrain", "--model.encoding.flip", "false"]) == 2
+    assert "set without an encoding: expected model.encoding.name, one of cameractrl" in capsys.readouterr().err
+
+
+def test_the_help_tells_how_an_encoding_is_overridden(capsys):
+    assert main(["train", "--help"]) == 0
+    assert "--model.encoding.name prope" in capsys.readouterr().out

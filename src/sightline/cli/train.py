@@ -27,12 +27,20 @@ def main(arguments: Sequence[str]) -> None:
     if arguments[0] == "plot":
         tyro.cli(Plot, args=arguments[1:], prog="sightline train plot").run()
         return
+    from sightline.training.overrides import override_encoding
     from sightline.training.recipe import Recipe
 
     name, *rest = arguments
     recipe = Recipe.from_yaml(name)
     resume, rest = _resume(rest)
-    recipe = tyro.cli(Recipe, default=recipe, args=rest, prog=f"sightline train {name}")
+    overrides, rest = _encoding_overrides(rest)
+    encoding = override_encoding(recipe.model.encoding, overrides) if overrides else recipe.model.encoding
+    if encoding is not None:  # before the other overrides: some of them need an encoding
+        recipe = recipe.with_encoding(encoding)
+    description = f"Settings of the recipe {name}. {_ENCODING_HELP}"
+    recipe = tyro.cli(Recipe, default=recipe, args=rest, prog=f"sightline train {name}", description=description)
+    if encoding is None:  # after them: some recipes need one until they are overridden
+        recipe = recipe.with_encoding(None)
     from sightline.training.trainer import train
 
     run = train(recipe, resume)
@@ -40,14 +48,37 @@ def main(arguments: Sequence[str]) -> None:
         print(f"finished: {run}")
 
 
-_HELP = """usage: sightline train RECIPE [--resume latest|PATH] [--section.setting VALUE ...]
+_ENCODING_HELP = (
+    "The camera encoding is overridden field by field, --model.encoding.name prope --model.encoding.branch own; "
+    "--model.encoding none trains without a camera."
+)
+_HELP = f"""usage: sightline train RECIPE [--resume latest|PATH] [--section.setting VALUE ...]
        sightline train export RUN OUT [--checkpoint latest|PATH]
        sightline train plot RUN [RUN ...] [-o FILE]
 
-RECIPE is a YAML file or a shipped name ({shipped}).
+RECIPE is a YAML file or a shipped name ({{shipped}}).
 Any setting can be overridden: sightline train debug --optimizer.max-steps 20 --output outputs/try.
+{_ENCODING_HELP}
 sightline train RECIPE --help lists the settings with the recipe's values.
 On several processes: accelerate launch --num_processes 8 -m sightline train RECIPE"""
+
+
+def _encoding_overrides(arguments: list[str]) -> tuple[dict[str, str], list[str]]:
+    """The values of --model.encoding and --model.encoding.FIELD by field, and the other arguments."""
+    overrides: dict[str, str] = {}
+    others: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        option, equals, value = argument.partition("=")
+        if option != "--model.encoding" and not option.startswith("--model.encoding."):
+            others.append(argument)
+            continue
+        if not equals:
+            value = next(remaining, "--")
+        if not value or value.startswith("--"):
+            raise SightlineError(f"{option} has no value: expected {option} VALUE.")
+        overrides[option.removeprefix("--model.encoding").removeprefix(".").replace("-", "_")] = value
+    return overrides, others
 
 
 def _resume(arguments: list[str]) -> tuple[str | None, list[str]]:

@@ -228,6 +228,10 @@ class Recipe:
             ) from None
         return filled(cls, content or {}, f"{file}: ")
 
+    def with_encoding(self, encoding: dict[str, Any] | None) -> Recipe:
+        """This recipe with another camera encoding, or with none."""
+        return dataclasses.replace(self, model=dataclasses.replace(self.model, encoding=encoding))
+
     def changes_from(self, earlier: Recipe) -> list[str]:
         """Settings in which this recipe differs from an earlier one, as `section.name: old -> new`."""
         new, old = flat(dataclasses.asdict(self)), flat(dataclasses.asdict(earlier))
