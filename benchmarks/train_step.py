@@ -21,8 +21,9 @@ import tyro
 from diffusers import WanTransformer3DModel
 
 import sightline as sl
+from sightline.data.latents import LatentBatch
 from sightline.training import memory
-from sightline.training.objective import Batch, draw, flow_matching_loss
+from sightline.training.objective import draw, flow_matching_loss
 from sightline.training.recipe import DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig, Recipe
 from sightline.training.trainable import choose_trainable
 from sightline.training.trainer import autocast, make_optimizer
@@ -163,19 +164,19 @@ def random_model(config: dict[str, Any], device: torch.device) -> Any:
 
 def random_batch(
     model: Any, with_camera: bool, size: tuple[int, int, int], spatial: int, device: torch.device
-) -> Batch:
+) -> LatentBatch:
     frames, width, height = size
     t, h, w = latent_size(size, spatial)
     out = model.config.out_channels
     path = sl.moves.orbit(30, frames=frames, width=width, height=height)
     camera = sl.CameraTokens.from_trajectory(path, (t, h // 2, w // 2)).to(device) if with_camera else None
     extra = model.config.in_channels - out
-    return Batch(
-        numbers=[0],
+    return LatentBatch(
+        clip_indices=[0],
         latents=torch.randn(1, out, t, h, w, device=device),
         text=torch.randn(1, 512, 4096, device=device),
         empty_text=torch.zeros(512, 4096, device=device),
-        camera=camera,
+        camera_tokens=camera,
         condition=torch.randn(1, extra, t, h, w, device=device) if extra else None,
     )
 

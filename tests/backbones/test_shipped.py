@@ -13,9 +13,10 @@ from sightline.backbones import shipped
 from sightline.cameras.tokens import CameraTokens
 from sightline.cli import main
 from sightline.data.encode import ClipEncoder, as_video
+from sightline.data.latents import LatentBatch
 from sightline.errors import SightlineError
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE, TEXT_TOKENS
-from sightline.training.objective import Batch, draw, flow_matching_loss
+from sightline.training.objective import draw, flow_matching_loss
 from sightline.training.recipe import ObjectiveConfig
 from sightline.worlds import sample_batch
 
@@ -57,7 +58,7 @@ def test_the_true_path_in_metres_explains_held_out_clips_best():
         cameras |= {"half": sl.camera_tokens(pipe, true[number].scaled(0.5))}
         cameras |= {"double": sl.camera_tokens(pipe, true[number].scaled(2.0))}
         for name, camera in cameras.items():
-            batch = Batch([number], latents, text, empty, camera)
+            batch = LatentBatch(latents, text, camera, clip_indices=[number], empty_text=empty)
             drawn = draw(batch, ObjectiveConfig(image_to_video_prob=1.0, text_dropout=0.0, log_scale_prob=0.0), seed=0)
             drawn = replace(drawn, sigma=torch.tensor([0.9]))
             losses[name] += float(flow_matching_loss(pipe.transformer, batch, drawn))

@@ -11,16 +11,18 @@ from sightline.backbones.tiny import tiny_pipeline
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
 from sightline.data.encode import ClipEncoder
+from sightline.data.latents import PerClipLatents, encode_clip
 from sightline.data.order import Shuffled
 from sightline.data.sources import open_sources
-from sightline.training.encoded import OneByOne, encode_clip
 from sightline.training.feeds import Feed
 
 
 def test_a_closed_feed_reads_nothing_more():
     encoder, spec = ClipEncoder(tiny_pipeline("pixels")), ClipSpec(num_frames=5, width=16, height=16)
-    found = Clips(open_sources(["worlds:orbit?clips=3"]), spec, part="all")
-    clips = OneByOne(found, range(3), lambda clip: encode_clip(encoder, 8, clip), (1, 2, 2), 8, keep=True)
+    worlds = Clips(open_sources(["worlds:orbit?clips=3"]), spec, part="all")
+    clips = PerClipLatents(
+        worlds, range(3), lambda clip: encode_clip(encoder, 8, clip), (1, 2, 2), 8, keep_in_memory=True
+    )
     at_work = threading.Semaphore(0)
 
     def slowly(batch):

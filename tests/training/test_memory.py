@@ -10,9 +10,10 @@ import torch
 from diffusers import WanTransformer3DModel
 
 import sightline as sl
+from sightline.data.latents import LatentBatch
 from sightline.errors import SightlineError
 from sightline.training import memory
-from sightline.training.objective import Batch, draw, flow_matching_loss
+from sightline.training.objective import draw, flow_matching_loss
 from sightline.training.recipe import DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig, Recipe
 from sightline.training.trainable import choose_trainable
 from tests.training.conftest import changed
@@ -60,7 +61,9 @@ def kept_bytes(model, with_camera, objective):
     """Bytes that a forward pass keeps for the backward pass, weights aside."""
     path = sl.moves.orbit(30, frames=17, width=256, height=256)
     camera = sl.CameraTokens.from_trajectory(path, GRID) if with_camera else None
-    batch = Batch([0], torch.zeros(1, 4, 5, 32, 32), torch.zeros(1, 4, 32), torch.zeros(4, 32), camera)
+    batch = LatentBatch(
+        torch.zeros(1, 4, 5, 32, 32), torch.zeros(1, 4, 32), camera, clip_indices=[0], empty_text=torch.zeros(4, 32)
+    )
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
     kept = {}
 

@@ -10,8 +10,9 @@ import torch
 from sightline.backbones.tiny import tiny_transformer
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.tokens import CameraTokens
+from sightline.data.latents import LatentBatch
 from sightline.encodings import Scope
-from sightline.training.objective import Batch, draw, flow_matching_loss, sigma_of
+from sightline.training.objective import draw, flow_matching_loss, sigma_of
 from sightline.training.recipe import ObjectiveConfig
 from tests.conftest import random_trajectory, wake
 
@@ -23,7 +24,7 @@ def batch_of(numbers, with_camera=True, condition=None, channels=48):
     text = torch.stack([torch.randn(7, 32, generator=torch.Generator().manual_seed(n % 1000 + 1)) for n in numbers])
     cameras = [CameraTokens.from_trajectory(random_trajectory(9, seed=n % 1000), (3, 4, 4)) for n in numbers]
     camera = CameraTokens.batch(cameras) if with_camera else None
-    return Batch(list(numbers), latents, text, torch.zeros(7, 32), camera, condition)
+    return LatentBatch(latents, text, camera, condition, list(numbers), torch.zeros(7, 32))
 
 
 class Oracle:
@@ -88,7 +89,9 @@ def test_a_clip_s_randomness_is_its_own():
 
 def test_chance_keeps_the_stated_shares():
     objective = ObjectiveConfig(image_to_video_prob=0.8, text_dropout=0.1, camera_dropout=0.2)
-    batch = Batch(list(range(4000)), torch.zeros(4000, 1, 1, 1, 1), torch.zeros(4000, 1, 1), torch.zeros(1, 1))
+    batch = LatentBatch(
+        torch.zeros(4000, 1, 1, 1, 1), torch.zeros(4000, 1, 1), clip_indices=range(4000), empty_text=torch.zeros(1, 1)
+    )
     drawn = draw(batch, objective, seed=0)
     for found, share in (
         (drawn.first_frame_given, 0.8),
@@ -121,7 +124,7 @@ def test_dropped_words_and_cameras_are_dropped_and_the_scale_reaches_the_gate_al
     assert torch.equal(oracle.text[0], batch.empty_text) and torch.equal(oracle.text[1], batch.text[1])
     camera = oracle.kwargs["camera"]
     assert not camera.rows[0].any()
-    assert torch.equal(camera.rows[1, :, :22], batch.camera.rows[1, :, :22])
+    assert torch.equal(camera.rows[1, :, :22], batch.camera_tokens.rows[1, :, :22])
     assert (camera.log_scale_offset[1] == torch.tensor(0.7)).all()
 
 

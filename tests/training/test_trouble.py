@@ -19,7 +19,6 @@ from sightline.errors import SightlineError
 from sightline.training import trainer
 from sightline.training.checkpoint import list_checkpoints
 from sightline.training.export import export
-from sightline.training.feeds import scene_of
 from tests.training.conftest import changed
 
 
@@ -35,11 +34,6 @@ def test_a_cache_as_it_is_written_by_default_trains_and_validates(small, tmp_pat
         changed(small, "data", cache=str(tmp_path / "cache"), sources=(), held_out_fraction=0.4), dtype=dtype
     )
     trainer.train(changed(recipe, "optimizer", max_steps=2))
-
-
-def test_windows_of_a_scene_are_held_out_together():
-    assert scene_of({"scene": "kitchen", "name": "shot-3@81"}) == "kitchen"
-    assert scene_of({"name": "shot-3@81"}) == "shot-3"
 
 
 def test_an_older_checkpoint_is_not_resumed_over_newer_ones(small):

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from safetensors import safe_open
-from torch import Tensor
 
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.cache import read_header
 from sightline.data.encode import padded_text
+from sightline.data.latents import LatentClip
 from sightline.data.order import grouped
 from sightline.errors import SightlineError
 from sightline.files import read_json
-
-
-@dataclass(frozen=True, eq=False)
-class CachedClip:
-    """One encoded clip.
-
-    latents: [C, t, h, w] normalised; frame 0 is also what TI2V-5B conditions on.
-    text: [512, D] as the pipeline's encode_prompt gives it.
-    condition: [C, t, h, w] latents of the first frame followed by zeros, for models that take it (I2V-A14B).
-    """
-
-    latents: Tensor
-    text: Tensor
-    condition: Tensor | None
-    trajectory: Trajectory
-    caption: str
-    source: str
-    name: str
 
 
 class CachedClips:
@@ -57,13 +38,13 @@ class CachedClips:
     def __len__(self) -> int:
         return len(self.entries)
 
-    def __getitem__(self, index: int) -> CachedClip:
+    def __getitem__(self, index: int) -> LatentClip:
         where = self.entries[index]
         shard, headers = self._shard(where["shard"])
         entry, key = headers[where["place"]], f"{where['place']:05d}"
         names = {name.partition(".")[2] for name in shard.keys() if name.startswith(f"{key}.")}  # noqa: SIM118
         tensors = {name: shard.get_tensor(f"{key}.{name}") for name in names}
-        return CachedClip(
+        return LatentClip(
             latents=tensors["latents"],
             text=padded_text(tensors["text"]),
             condition=tensors.get("condition"),

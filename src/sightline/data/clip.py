@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -12,6 +13,15 @@ from sightline.errors import SightlineError
 
 _LOG = logging.getLogger("sightline.data")
 _REPORTED_ONE_BY_ONE = 20  # after this many, skips are only counted
+
+
+Item = TypeVar("Item", covariant=True)
+
+
+class Indexed(Protocol[Item]):
+    """Anything that gives an item for an index."""
+
+    def __getitem__(self, index: int, /) -> Item: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
+
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.clip import Clip, Skips
 from sightline.data.clip_spec import ClipSpec
@@ -52,7 +54,7 @@ class Clips(Sequence[Clip]):
         progress: Callable[[Sequence[str], str], Iterable[str]] = lambda shots, _: shots,
     ) -> None:
         self.spec = spec or ClipSpec()
-        self.sources = [source.filmed_for(self.spec) for source in sources]
+        self.sources = [source.for_spec(self.spec) for source in sources]
         self.skips = Skips(strict)
         self.windows: list[Window] = []
         self._last_shot: tuple[int, str, Trajectory] | None = None
@@ -101,6 +103,11 @@ class Clips(Sequence[Clip]):
                 self.skips.report(self.sources[window.source].name, window.name, error)
                 continue
             yield clip
+
+    def depth(self, index: int) -> np.ndarray | None:  # -> [H, W]
+        """Depth of the first frame of one clip in the unit of its trajectory; None where the source does not know it."""
+        window = self.windows[index]
+        return self.sources[window.source].depth(window.shot, window.start, self.spec)
 
     def camera(self, index: int) -> Trajectory:
         """The cameras of one clip, without its pixels."""

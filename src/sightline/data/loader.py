@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from torch.utils.data import DataLoader
 
 from sightline.checks import whole_number
+from sightline.data.clip import Indexed
 from sightline.data.order import Order
 from sightline.errors import SightlineError
 
-Item = TypeVar("Item", covariant=True)
-
-
-class Indexed(Protocol[Item]):
-    def __getitem__(self, index: int, /) -> Item: ...
+Item = TypeVar("Item")
 
 
 class ClipLoader(Generic[Item], Iterable[list[Item]]):

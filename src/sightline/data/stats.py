@@ -79,7 +79,7 @@ def source_statistics(
             f"num_frames is {spec.num_frames}: expected at least 5, since a single camera does not move."
         )
     spec = spec or ClipSpec()
-    source = source.filmed_for(spec)
+    source = source.for_spec(spec)
     shots, skips = source.shots(), Skips(strict)
     count = min(whole_number("clips", clips), len(shots))
     sample = [shots[index * len(shots) // count] for index in range(count)]

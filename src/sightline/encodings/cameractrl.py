@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sightline.cameras import lens, plucker, se3
-from sightline.cameras.tokens import FOLD, ROW_WIDTH, POSITION, RAW_FRAMES, XI
+from sightline.cameras.tokens import FOLD, POSITION, RAW_FRAMES, ROW_WIDTH, XI
 from sightline.checks import whole_number
 from sightline.encodings.frames import has_camera
 from sightline.encodings.protocol import CameraLayer, Encoding, linear, start_linear

@@ -13,12 +13,11 @@ import numpy as np
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips, Window
-from sightline.data.sources import Source, Worlds, open_sources
+from sightline.data.sources import Source, open_sources
 from sightline.data.split import Part
 from sightline.digests import json_digest
 from sightline.errors import SightlineError
 from sightline.lab.models import HELD_OUT_SEED
-from sightline.worlds import WorldBatch, render_depth, sample_batch
 
 _log = logging.getLogger("sightline")
 
@@ -98,8 +97,8 @@ class StandardCases:
 
     def load(self, index: int) -> Case:
         clip = self.clips[self.chosen[index]]
-        window, name = self.clips.windows[self.chosen[index]], self.names[index]
-        depth = world_depth(self.source(window), window, self.selection.spec)
+        name = self.names[index]
+        depth = self.clips.depth(self.chosen[index])
         return Case(
             name, name, clip.source, clip.caption, clip.trajectory, clip.frames[0], clip.frames, depth
         )  # fmt: skip
@@ -120,27 +119,3 @@ class StandardCases:
 
     def _name(self, window: Window) -> str:
         return re.sub(r"[^\w.+-]+", "_", f"{self.source(window).name}-{window.shot}-{window.start}")
-
-
-def sampled_world(source: Source, window: Window, spec: ClipSpec) -> tuple[WorldBatch, float] | None:
-    """The world that a clip shows, and what its metres are multiplied by in the clip's trajectory; None of other sources."""
-    if not isinstance(source, Worlds) or (source.num_frames, source.width, source.height) != (
-        spec.span, spec.width, spec.height
-    ):  # fmt: skip
-        return None
-    batch = sample_batch(source.style, [int(window.shot)], spec.span, spec.width, spec.height, source.returning)
-    reported = 1.0 if source.unit == "metre" else float(batch.scale[0])
-    return batch, reported * spec.scale(batch.reported_trajectory(), source.eta)
-
-
-def world_depth(source: Source, window: Window, spec: ClipSpec) -> np.ndarray | None:  # [H, W]
-    """Depth of a clip's first frame in the unit of its trajectory, known of worlds alone."""
-    if (found := sampled_world(source, window, spec)) is None:
-        return None
-    batch, scale = found
-    at = slice(window.start, window.start + 1)
-    depth = render_depth(
-        batch.scenes, batch.camera_to_world[:, at], batch.intrinsics[:, at], batch.xi, spec.width, spec.height,
-        seconds=batch.seconds[:, at],
-    )[0, 0]  # fmt: skip
-    return (depth * scale).numpy()

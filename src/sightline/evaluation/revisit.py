@@ -14,7 +14,7 @@ import torch
 from sightline.cameras import se3
 from sightline.cameras.moves.loops import REVISIT_LOOPS
 from sightline.cameras.trajectory import Trajectory
-from sightline.evaluation.cases import Case, Selection, StandardCases, sampled_world
+from sightline.evaluation.cases import Case, Selection, StandardCases
 from sightline.worlds import FAR, WorldBatch, distance_to_solids, film, render_depth
 
 AWAY, RETURN = (9, 10), (19, 20)  # twentieths of the take: frames 36..40 and 76..80 of 81
@@ -48,10 +48,11 @@ class RevisitCases:
         at, loop = divmod(index, len(self.loops))
         clips, spec = self.standard.clips, self.standard.selection.spec
         window_of, name = clips.windows[self.standard.chosen[at]], self.standard.names[at]
-        found = sampled_world(self.standard.source(window_of), window_of, spec)
-        if found is not None and window_of.start == 0:
-            unit = self.standard.source(window_of).trajectory(window_of.shot).unit
-            return self._of_world(self.names[index], name, self.loops[loop], unit, *found)
+        source = self.standard.source(window_of)
+        if source.renders(spec) and window_of.start == 0:
+            shots = source.sample_shots([window_of.shot])
+            unit, scale = shots.trajectories[0].unit, shots.scale(0, spec, source.eta)
+            return self._of_world(self.names[index], name, self.loops[loop], unit, shots.scenes, scale)
         case = self.standard.load(at)
         path = _on_lens(REVISIT_LOOPS[self.loops[loop]](**_shot(case.trajectory)), case.trajectory)
         return Case(self.names[index], name, case.source, case.caption, path, case.first, depth=case.depth)

@@ -6,7 +6,6 @@ the run. So a step's loss does not depend on how many processes share it, and a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,19 +13,9 @@ import torch
 from torch import Tensor
 
 from sightline.cameras.tokens import CameraTokens
+from sightline.data.latents import LatentBatch
+from sightline.errors import SightlineError
 from sightline.training.recipe import ObjectiveConfig
-
-
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Clips as the model sees them."""
-
-    numbers: Sequence[int]  # each clip's place in the run, the seed of its randomness
-    latents: Tensor  # [B, C, t, h, w] normalised as the pipelines do
-    text: Tensor  # [B, L, D]
-    empty_text: Tensor  # [L, D], the embedding of no prompt
-    camera: CameraTokens | None = None
-    condition: Tensor | None = None  # [B, C', t, h, w]: mask and image latents that I2V-A14B takes beside the noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +30,12 @@ class Draw:
     log_scale: Tensor  # [B]
 
 
-def draw(batch: Batch, objective: ObjectiveConfig, seed: int) -> Draw:
+def draw(batch: LatentBatch, objective: ObjectiveConfig, seed: int) -> Draw:
     """What chance decides for each clip, from the seed and the clip's number alone."""
     device = batch.latents.device
     noises, uniforms = [], []
-    for number in batch.numbers:
-        generator = torch.Generator(device).manual_seed((seed * 0x9E3779B1 + number * 0x85EBCA6B) % 2**63)
+    for index in batch.clip_indices:
+        generator = torch.Generator(device).manual_seed((seed * 0x9E3779B1 + index * 0x85EBCA6B) % 2**63)
         noises.append(torch.randn(batch.latents.shape[1:], generator=generator, device=device))
         uniforms.append(torch.rand(7, generator=generator, device=device))
     u = torch.stack(uniforms, dim=1)  # [7, B]
@@ -70,7 +59,7 @@ def sigma_of(u: Tensor, objective: ObjectiveConfig) -> Tensor:  # [B] uniform in
     return objective.sigma_min + (objective.sigma_max - objective.sigma_min) * u
 
 
-def flow_matching_loss(model: Any, batch: Batch, drawn: Draw) -> Tensor:  # -> [B]
+def flow_matching_loss(model: Any, batch: LatentBatch, drawn: Draw) -> Tensor:  # -> [B]
     """Each clip's mean squared error, over what it had to predict, in float32."""
     x0, sigma = batch.latents, drawn.sigma[:, None, None, None, None]
     noisy = (1 - sigma) * x0 + sigma * drawn.noise
@@ -88,10 +77,12 @@ def flow_matching_loss(model: Any, batch: Batch, drawn: Draw) -> Tensor:  # -> [
             timestep = (timestep[:, None] * predicted_frames).repeat_interleave(tokens, dim=1)  # [B, N]
         model_input = noisy
 
+    if batch.empty_text is None:
+        raise SightlineError("empty_text of the batch is None: expected the embedding of the empty prompt.")
     text = torch.where(drawn.text_dropped[:, None, None], batch.empty_text.to(batch.text), batch.text)
     kwargs = {}
-    if batch.camera is not None:
-        camera = batch.camera.with_log_scale_offset(drawn.log_scale)
+    if batch.camera_tokens is not None:
+        camera = batch.camera_tokens.with_log_scale_offset(drawn.log_scale)
         camera_rows = camera.rows * (~drawn.camera_dropped)[:, None, None]
         kwargs["attention_kwargs"] = {"camera": CameraTokens(camera_rows, camera.grid)}
     predicted = model(model_input, timestep, text, return_dict=False, **kwargs)[0].float()

@@ -14,10 +14,11 @@ from torch import Tensor, nn
 
 from sightline.cameras.tokens import CameraTokens
 from sightline.data.encode import ONE_AT_A_TIME
+from sightline.data.latents import LatentBatch
 from sightline.generation.generate import pipeline_for_mode
 from sightline.pictures import side_by_side
 from sightline.training.feeds import Feed
-from sightline.training.objective import Batch, Draw, draw, flow_matching_loss, sigma_of
+from sightline.training.objective import Draw, draw, flow_matching_loss, sigma_of
 from sightline.training.recipe import Recipe
 from sightline.video import as_frames, save_video
 
@@ -65,18 +66,18 @@ def held_out_losses(model: nn.Module, feed: Feed, recipe: Recipe, device: torch.
     totals: dict[str, list[Tensor]] = {"loss": []}
     for place, index in enumerate(chosen):
         batch = feed.validation([index], device)
-        variants: dict[str, CameraTokens | None] = {"loss": batch.camera}
-        if batch.camera is not None:
-            variants["loss_without_camera"] = CameraTokens.absent(batch.camera.grid).to(device)
+        variants: dict[str, CameraTokens | None] = {"loss": batch.camera_tokens}
+        if batch.camera_tokens is not None:
+            variants["loss_without_camera"] = CameraTokens.absent(batch.camera_tokens.grid).to(device)
             if len(chosen) > 1:  # a single clip has no other
                 variants["loss_with_another_camera"] = feed.validation(
                     [chosen[(place + 1) % len(chosen)]], device
-                ).camera
+                ).camera_tokens
         for level in range(_LEVELS):
             drawn = fixed_draw(batch, recipe, (level + 0.5) / _LEVELS)
-            for name, camera in variants.items():
+            for name, tokens in variants.items():
                 # Scored in float32: differences between cameras are small beside bf16's rounding.
-                losses = flow_matching_loss(model, dataclasses.replace(batch, camera=camera), drawn)
+                losses = flow_matching_loss(model, dataclasses.replace(batch, camera_tokens=tokens), drawn)
                 totals.setdefault(name, []).append(losses.mean())
     return {name: torch.stack(values).mean().item() for name, values in totals.items()}
 
@@ -87,7 +88,7 @@ def spread(count: int, clips: int) -> list[int]:
     return [place * clips // count for place in range(count)]
 
 
-def fixed_draw(batch: Batch, recipe: Recipe, level: float) -> Draw:
+def fixed_draw(batch: LatentBatch, recipe: Recipe, level: float) -> Draw:
     """The clip's own noise at a given level of the recipe's distribution; nothing dropped, nothing augmented."""
     drawn = draw(batch, recipe.objective, recipe.seed)
     nothing = torch.zeros_like(drawn.text_dropped)
@@ -120,7 +121,7 @@ def generate_beside(
     runner = pipeline_for_mode(pipe, with_image)
     call: dict[str, Any] = {
         "prompt_embeds": batch.text,
-        "negative_prompt_embeds": batch.empty_text[None],
+        "negative_prompt_embeds": feed.empty_text[None].to(device),
         "height": true.shape[1],
         "width": true.shape[2],
         "num_frames": true.shape[0],
@@ -129,8 +130,8 @@ def generate_beside(
         "generator": torch.Generator().manual_seed(recipe.seed),
         "output_type": "np",
     }
-    if batch.camera is not None:
-        call["attention_kwargs"] = {"camera": batch.camera}
+    if batch.camera_tokens is not None:
+        call["attention_kwargs"] = {"camera": batch.camera_tokens}
     if with_image:
         call["image"] = Image.fromarray(true[0])
     runner.set_progress_bar_config(disable=True)

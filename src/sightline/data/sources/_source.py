@@ -1,4 +1,4 @@
-"""Source: what the rest of this room knows of a dataset. A shot is one continuous take; it is named, never numbered."""
+"""Source: the protocol of a dataset, and helpers for datasets that are stored in folders."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import number
@@ -16,10 +19,31 @@ from sightline.data.clip_spec import ClipSpec
 from sightline.data.pictures import PICTURE_ENDINGS, VIDEO_ENDINGS, PictureFiles, Pictures, VideoFile
 from sightline.errors import SightlineError
 from sightline.files import reason
+from sightline.worlds import WorldBatch
+
+
+@dataclass(frozen=True, eq=False)
+class ShotBatch:
+    """Several shots of a source that renders them, before rendering.
+
+    scenes: the 3D scenes and true cameras, in metres.
+    trajectories: of each shot, as Source.trajectory gives it.
+    units_per_metre: of each shot, the unit of its trajectory.
+    """
+
+    scenes: WorldBatch
+    trajectories: tuple[Trajectory, ...]
+    units_per_metre: tuple[float, ...]
+
+    def scale(self, index: int, spec: ClipSpec, eta: float) -> float:
+        """What metres are multiplied by in the trajectory of a clip of this shot."""
+        return self.units_per_metre[index] * spec.scale(self.trajectories[index], eta)
 
 
 class Source(ABC):
-    """Shots with cameras. Listing them and reading a camera touch no pixels; anything broken is a SightlineError.
+    """A dataset of shots with cameras. A shot is one continuous take and is identified by its name.
+
+    Listing shots and reading a camera touch no pixels. Broken data raises a SightlineError.
 
     name: of the source in clip names, statistics and mixtures.
     eta: factor that brings the source's positions to the common scale (paper: 1, 1, 1 and 20 for OmniWorld).
@@ -60,9 +84,21 @@ class Source(ABC):
         """The place that a shot shows: shots of one scene are never divided between training and held-out."""
         return shot
 
-    def filmed_for(self, spec: ClipSpec) -> Source:
-        """Itself, unless the source is made on the fly and can be made to measure."""
+    def for_spec(self, spec: ClipSpec) -> Source:
+        """The source as these clips need it. A source that renders its shots gives them the clips' size and length."""
         return self
+
+    def renders(self, spec: ClipSpec) -> bool:
+        """Whether a shot is rendered from a 3D scene at the size and length of one such clip. Recorded video is not."""
+        return False
+
+    def sample_shots(self, shots: Sequence[str]) -> ShotBatch:
+        """The scenes and cameras of several shots, not yet rendered. Only for sources that render their shots."""
+        raise SightlineError(f"{self.name} is recorded video: expected a source that renders its shots.")
+
+    def depth(self, shot: str, frame: int, spec: ClipSpec) -> np.ndarray | None:  # -> [H, W]
+        """Depth of a frame along the optical axis, in the unit of the clip's trajectory; None where it is unknown."""
+        return None
 
     def settings(self) -> dict[str, Any]:
         """What makes clips of this source what they are, apart from where it is stored."""

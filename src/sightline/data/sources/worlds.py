@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image
 
@@ -21,9 +22,9 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.checks import number, whole_number
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.pictures import FittedFrames, Pictures, fitted
-from sightline.data.sources._source import Source
+from sightline.data.sources._source import ShotBatch, Source
 from sightline.errors import SightlineError
-from sightline.worlds import STYLES, WorldClip, film, sample_clip
+from sightline.worlds import STYLES, WorldBatch, render_depth, sample_batch
 
 _ETA = {"openworld": 20.0}
 _UNITS = ("reported", "metre")
@@ -67,26 +68,24 @@ class Worlds(Source):
         self.returning = number("returning", returning, at_least=0.0)
         if self.returning > 1:
             raise SightlineError(f"returning is {returning!r}: expected a share between 0 and 1.")
-        self._last: tuple[str, WorldClip] | None = None
+        self._last: tuple[str, ShotBatch] | None = None
 
     def shots(self) -> list[str]:
         return [f"{seed:08d}" for seed in range(self.seed, self.seed + self.clips)]
 
     def trajectory(self, shot: str) -> Trajectory:
-        world = self._sampled(shot)
-        # The one style that knows its near depth reports metres.
-        return world.true.replace(near_depth=world.reported.near_depth) if self.unit == "metre" else world.reported
+        return self._sample(shot).trajectories[0]
 
     def length(self, shot: str) -> int:
         return self.num_frames or _DEFAULT_SPEC.num_frames  # without building the scene
 
     def pictures(self, shot: str) -> Pictures:
-        return _Filmed(self._sampled(shot), self.device)
+        return _RenderedPictures(self._sample(shot).scenes, self.device)
 
     def caption(self, shot: str, indices: Sequence[int]) -> str | None:
-        return self._sampled(shot).caption
+        return self._sample(shot).scenes.captions[0]
 
-    def filmed_for(self, spec: ClipSpec) -> Source:
+    def for_spec(self, spec: ClipSpec) -> Source:
         return Worlds(
             self.style,
             clips=self.clips,
@@ -102,25 +101,61 @@ class Worlds(Source):
         )
 
     def settings(self) -> dict[str, Any]:
-        made: dict[str, Any] = {
+        options: dict[str, Any] = {
             "style": self.style,
             "shot": [self.num_frames, self.width, self.height],
             "device": self.device,
+            "unit": self.unit,
+            "returning": self.returning,
         }
-        made |= {"unit": self.unit} if self.unit == "metre" else {}  # caches of reported units stay what they were
-        made |= {"returning": self.returning} if self.returning else {}
-        return {**super().settings(), **made, "version": __version__}  # another version may film another picture
+        return {**super().settings(), **options, "version": __version__}  # another version may render other pixels
 
-    def _sampled(self, shot: str) -> WorldClip:
-        """The last one is kept: its cameras, pixels and caption are asked for one after another."""
+    def renders(self, spec: ClipSpec) -> bool:
+        return (self.num_frames, self.width, self.height) == (spec.span, spec.width, spec.height)
+
+    def sample_shots(self, shots: Sequence[str]) -> ShotBatch:
+        default = _DEFAULT_SPEC
+        frames, width, height = (
+            self.num_frames or default.num_frames,
+            self.width or default.width,
+            self.height or default.height,
+        )
+        scenes = sample_batch(self.style, [int(shot) for shot in shots], frames, width, height, self.returning)
+        reported = tuple(scenes.reported_trajectory(index) for index in range(len(scenes)))
+        if self.unit == "reported":
+            return ShotBatch(scenes, reported, tuple(scenes.scale.tolist()))
+        true = tuple(
+            scenes.true_trajectory(index).replace(
+                near_depth=trajectory.near_depth
+            )  # known in metres, where it is known
+            for index, trajectory in enumerate(reported)
+        )
+        return ShotBatch(scenes, true, (1.0,) * len(true))
+
+    def depth(self, shot: str, frame: int, spec: ClipSpec) -> np.ndarray | None:  # -> [H, W]
+        if not self.renders(spec):
+            return None
+        shots = self._sample(shot)
+        scenes, frames = shots.scenes, slice(frame, frame + 1)
+        depth = render_depth(
+            scenes.scenes,
+            scenes.camera_to_world[:, frames],
+            scenes.intrinsics[:, frames],
+            scenes.xi,
+            scenes.width,
+            scenes.height,
+            seconds=scenes.seconds[:, frames],
+        )[0, 0]
+        return (depth * shots.scale(0, spec, self.eta)).numpy()
+
+    def _sample(self, shot: str) -> ShotBatch:
+        """One shot. The last one is kept, since its camera, pixels and caption are read one after another."""
         if self._last is None or self._last[0] != shot:
-            size = (
-                self.num_frames or _DEFAULT_SPEC.num_frames,
-                self.width or _DEFAULT_SPEC.width,
-                self.height or _DEFAULT_SPEC.height,
-            )
-            self._last = shot, sample_clip(self.style, int(shot), *size, self.returning)
+            self._last = shot, self.sample_shots([shot])
         return self._last[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_last": None}  # processes that sample shots need none of this one's
 
 
 def _require_device(device: str) -> None:
@@ -131,12 +166,12 @@ def _require_device(device: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Filmed:
-    """All frames of a shot are filmed, since things in a world move with the time of a frame."""
+class _RenderedPictures:
+    """The frames of one shot. All of them are rendered, since things in a world move with the time of a frame."""
 
-    sampled: WorldClip
+    scenes: WorldBatch
     device: str
 
     def read(self, indices: Sequence[int], width: int, height: int) -> FittedFrames:
-        frames = film(self.sampled.scene.to(self.device), self.sampled.true).frames  # [T, H, W, 3] uint8
+        frames = self.scenes.render_frames(self.device)[0].cpu()  # [T, H, W, 3] uint8
         return fitted((Image.fromarray(frames[index].numpy()) for index in indices), width, height, "a world")
