@@ -138,7 +138,7 @@ def film_from(view: tuple[str, int], move: str, **options: Any) -> np.ndarray:  
 
 def against_truth(view: tuple[str, int], move: str, made: np.ndarray) -> tuple[float, str]:
     """How much nearer a film is than its frozen first frame to what a true camera would have seen (dB), and in words."""
-    from sightline.pictures import psnr
+    from sightline.images import psnr
     from sightline.worlds import film
 
     scene, _, pose = first_view(*view)

@@ -9,13 +9,12 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from sightline.errors import SightlineError
-from sightline.video import as_frames
+from sightline.images import as_frames
 
 COLUMNS = 6
 _WIDEST = 1600  # pixels; larger frames are scaled down until a row fits
 _GAP, _TEXT, _FONT = 4, 18, 11
 _PAPER, _INK = (250, 249, 246), (34, 38, 43)
-_MOST_DECIBELS = 100.0  # of equal frames, whose true figure json cannot write
 
 
 def contact_sheet(videos: Sequence[Any], captions: Sequence[str], columns: int = COLUMNS) -> Image.Image:
@@ -47,15 +46,6 @@ def side_by_side(*videos: Any) -> np.ndarray:  # [T, H, W, 3] each -> [T, H, sum
             f"videos have the shapes {[film.shape for film in films]}: expected one length and height."
         )
     return np.concatenate(films, axis=2)
-
-
-def psnr(video: Any, truth: Any) -> np.ndarray:  # [T, H, W, 3] twice -> [T]
-    """Peak signal-to-noise ratio of each frame in decibels, at most 100."""
-    one, other = as_frames(video), as_frames(truth)
-    if one.shape != other.shape:
-        raise SightlineError(f"video has shape {one.shape}: expected {other.shape}, that of the truth.")
-    error = np.square(one.astype(np.float64) - other).mean(axis=(1, 2, 3))  # [T]
-    return np.minimum(10 * np.log10(255.0**2 / np.maximum(error, 1e-12)), _MOST_DECIBELS)
 
 
 def _shortened(text: str, font: Any, width: int) -> str:

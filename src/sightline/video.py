@@ -1,18 +1,24 @@
-"""Pictures in and out: video files through PyAV, first frames through Pillow."""
+"""Video files through PyAV: writing, and reading frames by index."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image
 
 from sightline.checks import number
 from sightline.errors import SightlineError
 from sightline.files import atomic_write, reason
+from sightline.images import as_frames
+
+if TYPE_CHECKING:
+    import av
+
+VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".avi")  # of files that are read
 
 
 def save_video(video: Any, path: str | Path, fps: float = 16.0) -> None:
@@ -31,55 +37,52 @@ def save_video(video: Any, path: str | Path, fps: float = 16.0) -> None:
         writers[path.suffix.lower()](frames, temporary, fps)
 
 
-def load_image(image: Any, width: int, height: int) -> Image.Image:
-    """A picture (a path, a PIL image or an array), scaled to cover (width, height) and cropped in the middle."""
-    if isinstance(image, str | os.PathLike):
-        try:
-            with Image.open(image) as opened:
-                image = ImageOps.exif_transpose(opened).convert("RGB")
-        except FileNotFoundError:
-            raise SightlineError(f"image {image} does not exist: expected a picture file.") from None
-        except (UnidentifiedImageError, OSError) as error:
-            raise SightlineError(f"image {image} cannot be read ({reason(error)}): expected a picture file.") from None
-    elif not isinstance(image, Image.Image):
-        picture = np.asarray(image)
-        if picture.ndim != 3 or picture.shape[-1] != 3:
-            raise SightlineError(f"image has shape {picture.shape}: expected a picture file, a PIL image or [H, W, 3].")
-        image = Image.fromarray(as_frames(picture[None])[0])
-    return ImageOps.fit(image.convert("RGB"), (width, height), Image.Resampling.LANCZOS)
+def read_video_frames(path: Path, indices: Sequence[int], expected_frames: int) -> Iterator[Image.Image]:
+    """The frames of a video of `expected_frames` frames at some indices, which must ascend.
 
+    The video is decoded from its start: seeking would only guess which frame an index is.
+    """
+    import av  # here, so that datasets without videos do not need it
 
-def as_frames(video: Any) -> np.ndarray:  # -> [T, H, W, 3] uint8
-    """Frames as bytes, from what `save_video` takes."""
-    if hasattr(video, "detach"):
-        video = video.detach().float().cpu().numpy() if video.is_floating_point() else video.cpu().numpy()
+    if not path.is_file():
+        raise SightlineError(f"{path}: found nothing there, expected a video.")
     try:
-        frames = np.asarray(video if hasattr(video, "shape") else [np.asarray(frame) for frame in video])
-    except (ValueError, TypeError):
-        raise SightlineError("video is no list of equal pictures: expected frames of one size.") from None
-    if frames.ndim != 4 or frames.shape[-1] != 3 or 0 in frames.shape:
-        raise SightlineError(f"video has shape {frames.shape}: expected [T, H, W, 3] with at least one frame.")
-    if frames.dtype == np.uint8:
-        return frames
-    if not np.issubdtype(frames.dtype, np.floating):
-        raise SightlineError(f"video holds {frames.dtype}: expected uint8, or floating point from 0 to 1.")
-    low, high = frames.min(), frames.max()
-    if not (low > -0.5 and high < 1.5):  # a little over is a decoder's overshoot; more is another scale, or nan
-        raise SightlineError(f"video holds values from {low:g} to {high:g}: expected numbers from 0 to 1, or uint8.")
-    return np.rint(frames.clip(0, 1) * 255).astype(np.uint8)
+        with av.open(str(path)) as container:
+            _require_frame_count(container, path, expected_frames)
+        with av.open(str(path)) as container:
+            wanted, last = set(indices), max(indices)
+            for index, frame in enumerate(container.decode(video=0)):
+                if index in wanted:
+                    yield frame.to_image()
+                if index == last:
+                    return
+    except SightlineError:
+        raise
+    except (OSError, ValueError, IndexError) as error:  # PyAV's errors are OSErrors and ValueErrors
+        raise SightlineError(f"{path}: cannot be decoded ({reason(error)}), expected a video.") from None
+    raise SightlineError(f"{path}: ends before frame {last}, expected {expected_frames} frames.")
+
+
+def _require_frame_count(container: av.container.InputContainer, path: Path, expected_frames: int) -> None:
+    stream = container.streams.video[0]
+    # Some containers do not state the count: then the packets are counted, which decodes nothing.
+    count = stream.frames or sum(1 for packet in container.demux(stream) if packet.size)
+    if count != expected_frames:
+        raise SightlineError(f"{path}: found {count} frames, expected {expected_frames}, one for each pose.")
 
 
 def _write_h264(frames: np.ndarray, path: Path, fps: float) -> None:
     import av  # here, so that machines without it can still generate
 
     height, width = frames.shape[1:3]
-    # H.264 in its usual 4:2:0 form wants even sides: odd ones are padded by repeating the last row or column.
+    # H.264 in its usual 4:2:0 form needs even sides: odd ones are padded by repeating the last row or column.
     frames = np.pad(frames, ((0, 0), (0, height % 2), (0, width % 2), (0, 0)), mode="edge")
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(1001))
         stream.width, stream.height = frames.shape[2], frames.shape[1]
         stream.pix_fmt = "yuv420p"
-        # Without its macroblock tree, whose numbers vary from run to run on very small pictures: same film, same bytes.
+        # Without x264's macroblock tree, whose numbers vary from run to run on very small pictures, equal frames give
+        # equal bytes.
         stream.options = {"crf": "17", "preset": "medium", "x264-params": "mbtree=0"}
         for frame in frames:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
@@ -87,5 +90,5 @@ def _write_h264(frames: np.ndarray, path: Path, fps: float) -> None:
 
 
 def _write_gif(frames: np.ndarray, path: Path, fps: float) -> None:
-    pictures = [Image.fromarray(frame) for frame in frames]
-    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=1000 / fps, loop=0)
+    images = [Image.fromarray(frame) for frame in frames]
+    images[0].save(path, save_all=True, append_images=images[1:], duration=1000 / fps, loop=0)

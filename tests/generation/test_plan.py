@@ -16,7 +16,7 @@ from sightline.errors import SightlineError
 from sightline.generation.first_frame import FIRST_FRAME, shipped_caption
 from sightline.generation.job import Job
 from sightline.generation.plan import make_plan
-from sightline.video import load_image
+from sightline.images import load_image
 from sightline.worlds import sample_clip
 
 INFO = ModelInfo(4, 16, 16, True, True, True, dataclasses.replace(LAB, frames=5, width=48, height=32))

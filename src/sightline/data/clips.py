@@ -13,7 +13,7 @@ import numpy as np
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.clip import Clip, Skips
 from sightline.data.clip_spec import ClipSpec
-from sightline.data.pictures import FittedFrames
+from sightline.data.frames import FittedFrames
 from sightline.data.sources import Source
 from sightline.data.split import Part, in_part
 from sightline.errors import SightlineError

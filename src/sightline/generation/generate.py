@@ -15,7 +15,7 @@ from sightline.cameras.tokens import CameraTokens, LatentPose
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import checked_seed, nearest_frames, nearest_size, number, whole_number
 from sightline.errors import SightlineError
-from sightline.video import as_frames, load_image
+from sightline.images import as_frames, load_image
 
 _SET_BY_GENERATE = {
     "height",

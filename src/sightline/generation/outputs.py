@@ -20,7 +20,8 @@ from sightline.generation.generate import generate
 from sightline.generation.job import DEFAULT_MOVE, Job
 from sightline.generation.model import Model, ModelOptions
 from sightline.generation.plan import Plan, make_plan
-from sightline.pictures import contact_sheet, psnr, side_by_side
+from sightline.images import psnr
+from sightline.pictures import contact_sheet, side_by_side
 from sightline.video import save_video
 
 SETTINGS = "settings.json"

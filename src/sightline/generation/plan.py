@@ -17,7 +17,7 @@ from sightline.checks import parsed_size
 from sightline.errors import SightlineError
 from sightline.generation.first_frame import FIRST_FRAME, shipped_caption
 from sightline.generation.job import DEFAULT_MOVE, DEFAULT_STYLE, Job
-from sightline.video import load_image
+from sightline.images import load_image
 from sightline.worlds import distance_to_solids, film, sample_clip
 
 _log = logging.getLogger("sightline")

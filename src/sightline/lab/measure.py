@@ -21,8 +21,8 @@ from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from sightline.generation.generate import generate
+from sightline.images import psnr
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE
-from sightline.pictures import psnr
 from sightline.worlds import STYLES, sample_batch
 from sightline.worlds.many import film_together
 

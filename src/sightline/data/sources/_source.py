@@ -16,9 +16,11 @@ import numpy as np
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import number
 from sightline.data.clip_spec import ClipSpec
-from sightline.data.pictures import PICTURE_ENDINGS, VIDEO_ENDINGS, PictureFiles, Pictures, VideoFile
+from sightline.data.frames import FrameReader, ImageFiles, VideoFile
 from sightline.errors import SightlineError
 from sightline.files import reason
+from sightline.images import IMAGE_SUFFIXES
+from sightline.video import VIDEO_SUFFIXES
 from sightline.worlds import WorldBatch
 
 
@@ -69,7 +71,7 @@ class Source(ABC):
         """The cameras of a whole shot in the source's own world and units."""
 
     @abstractmethod
-    def pictures(self, shot: str) -> Pictures:
+    def pictures(self, shot: str) -> FrameReader:
         """The frames of a shot, one per pose."""
 
     def length(self, shot: str) -> int:
@@ -138,26 +140,26 @@ def folders_with(root: Path, file_name: str) -> list[Path]:
     return sorted(found)
 
 
-def video_or_frames(folder: Path, stem: str, frame_names: Sequence[str], frames: int) -> Pictures:
+def video_or_frames(folder: Path, stem: str, frame_names: Sequence[str], frames: int) -> FrameReader:
     """`folder/stem.mp4`, or a folder `folder/stem` with one picture per name, whatever its ending."""
-    for ending in VIDEO_ENDINGS:
+    for ending in VIDEO_SUFFIXES:
         if (folder / f"{stem}{ending}").is_file():
             return VideoFile(folder / f"{stem}{ending}", frames)
     if not (folder / stem).is_dir():
         raise SightlineError(f"{folder / stem}: found neither a video nor a folder of that name, expected the frames.")
-    found = sum(name.lower().endswith(PICTURE_ENDINGS) for name in os.listdir(folder / stem))
+    found = sum(name.lower().endswith(IMAGE_SUFFIXES) for name in os.listdir(folder / stem))
     if found > frames:  # too few are told one by one, by the picture that is missing
         raise SightlineError(f"{folder / stem}: found {found} pictures, expected {frames}, one for each pose.")
-    return PictureFiles(picture_files(folder / stem, frame_names))
+    return ImageFiles(picture_files(folder / stem, frame_names))
 
 
 def picture_files(folder: Path, stems: Sequence[str]) -> list[Path]:
     """The picture of each stem in a folder; one that is missing is named with a usual ending, and fails when read."""
     try:
-        there = {Path(name).stem: name for name in os.listdir(folder) if name.lower().endswith(PICTURE_ENDINGS)}
+        there = {Path(name).stem: name for name in os.listdir(folder) if name.lower().endswith(IMAGE_SUFFIXES)}
     except OSError as error:
         raise SightlineError(f"{folder}: cannot be listed ({reason(error)}), expected a folder of frames.") from None
-    return [folder / there.get(stem, f"{stem}{PICTURE_ENDINGS[0]}") for stem in stems]
+    return [folder / there.get(stem, f"{stem}{IMAGE_SUFFIXES[0]}") for stem in stems]
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

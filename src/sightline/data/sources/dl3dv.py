@@ -16,7 +16,7 @@ from sightline.cameras import formats
 from sightline.cameras.formats import nerfstudio
 from sightline.cameras.formats._files import InputFile
 from sightline.cameras.trajectory import Trajectory
-from sightline.data.pictures import PictureFiles, Pictures
+from sightline.data.frames import FrameReader, ImageFiles
 from sightline.data.sources._source import FolderSource, folders_with, picture_files
 from sightline.errors import SightlineError
 
@@ -46,10 +46,10 @@ class DL3DV(FolderSource):
     def trajectory(self, shot: str) -> Trajectory:
         return formats.load(self.root / shot / _POSES, format="nerfstudio", fps=self._fps)
 
-    def pictures(self, shot: str) -> Pictures:
+    def pictures(self, shot: str) -> FrameReader:
         stems = [Path(path).stem for path in nerfstudio.picture_paths(InputFile(self.root / shot / _POSES))]
         asked = (self._images,) if self._images else _PICTURE_FOLDERS
         for folder in asked:
             if (self.root / shot / folder).is_dir():
-                return PictureFiles(picture_files(self.root / shot / folder, stems))
+                return ImageFiles(picture_files(self.root / shot / folder, stems))
         raise SightlineError(f"{self.root / shot}: found no folder of pictures, expected {' or '.join(asked)}.")

@@ -20,7 +20,7 @@ from pathlib import Path
 from sightline.cameras import formats
 from sightline.cameras.formats._files import InputFile, shown
 from sightline.cameras.trajectory import Trajectory
-from sightline.data.pictures import PictureFiles, Pictures
+from sightline.data.frames import FrameReader, ImageFiles
 from sightline.data.sources._source import FolderSource, folders_with, picture_files
 from sightline.errors import SightlineError
 from sightline.files import reason
@@ -61,12 +61,12 @@ class OmniWorld(FolderSource):
             raise SightlineError(f"{camera}: found {len(path)} poses, expected {len(frames)} as {_SPLITS} says.")
         return path
 
-    def pictures(self, shot: str) -> Pictures:
+    def pictures(self, shot: str) -> FrameReader:
         folder, _ = self._parts(shot)
         color = folder / self._color
         if not color.is_dir():
             color = Path(*("videos" if part == "annotations" else part for part in color.parts))
-        return PictureFiles(picture_files(color, [f"{frame:06d}" for frame in self._frame_numbers(shot)]))
+        return ImageFiles(picture_files(color, [f"{frame:06d}" for frame in self._frame_numbers(shot)]))
 
     def caption(self, shot: str, indices: Sequence[int]) -> str | None:
         """The caption of the segment that shares most frames with the window."""

@@ -21,7 +21,7 @@ from typing import Any
 from sightline.cameras import formats
 from sightline.cameras.formats._files import InputFile
 from sightline.cameras.trajectory import Trajectory
-from sightline.data.pictures import Pictures
+from sightline.data.frames import FrameReader
 from sightline.data.sources._source import FolderSource, json_lines, video_or_frames
 from sightline.errors import SightlineError
 
@@ -65,7 +65,7 @@ class PanShot(FolderSource):
         )  # fmt: skip
         return path.replace(near_depth=near_depth, unit="metre")
 
-    def pictures(self, shot: str) -> Pictures:
+    def pictures(self, shot: str) -> FrameReader:
         frames = len(self.trajectory(shot))
         return video_or_frames(self._part("videos"), shot, [f"{index:06d}" for index in range(frames)], frames)
 

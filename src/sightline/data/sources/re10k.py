@@ -20,9 +20,10 @@ from sightline.cameras import formats
 from sightline.cameras.formats import re10k as txt
 from sightline.cameras.formats._files import InputFile, shown
 from sightline.cameras.trajectory import Trajectory
-from sightline.data.pictures import VIDEO_ENDINGS, Pictures, VideoFile
+from sightline.data.frames import FrameReader, VideoFile
 from sightline.data.sources._source import FolderSource, video_or_frames
 from sightline.errors import SightlineError
+from sightline.video import VIDEO_SUFFIXES
 
 
 class RealEstate10K(FolderSource):
@@ -63,10 +64,10 @@ class RealEstate10K(FolderSource):
     def trajectory(self, shot: str) -> Trajectory:
         return formats.load(self._pose_file(shot), format="re10k")
 
-    def pictures(self, shot: str) -> Pictures:
+    def pictures(self, shot: str) -> FrameReader:
         stamps = txt.timestamps(InputFile(self._pose_file(shot)))
         listed = self._listed.get(shot, {}).get("clip_path")
-        if isinstance(listed, str) and listed.endswith(VIDEO_ENDINGS):
+        if isinstance(listed, str) and listed.endswith(VIDEO_SUFFIXES):
             return VideoFile(self.root / listed, len(stamps))
         names = [f"{self.split}/", ""]
         folder = self.folder(

@@ -21,7 +21,7 @@ from sightline import __version__
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import number, whole_number
 from sightline.data.clip_spec import ClipSpec
-from sightline.data.pictures import FittedFrames, Pictures, fitted
+from sightline.data.frames import FittedFrames, FrameReader, fit_frames
 from sightline.data.sources._source import ShotBatch, Source
 from sightline.errors import SightlineError
 from sightline.worlds import STYLES, WorldBatch, render_depth, sample_batch
@@ -79,7 +79,7 @@ class Worlds(Source):
     def length(self, shot: str) -> int:
         return self.num_frames or _DEFAULT_SPEC.num_frames  # without building the scene
 
-    def pictures(self, shot: str) -> Pictures:
+    def pictures(self, shot: str) -> FrameReader:
         return _RenderedPictures(self._sample(shot).scenes, self.device)
 
     def caption(self, shot: str, indices: Sequence[int]) -> str | None:
@@ -174,4 +174,4 @@ class _RenderedPictures:
 
     def read(self, indices: Sequence[int], width: int, height: int) -> FittedFrames:
         frames = self.scenes.render_frames(self.device)[0].cpu()  # [T, H, W, 3] uint8
-        return fitted((Image.fromarray(frames[index].numpy()) for index in indices), width, height, "a world")
+        return fit_frames((Image.fromarray(frames[index].numpy()) for index in indices), width, height, "a world")

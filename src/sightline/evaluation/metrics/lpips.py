@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from sightline.errors import SightlineError
-from sightline.evaluation.metrics.similarity import pictures
 from sightline.files import reason
-from sightline.video import as_frames
+from sightline.images import as_frames, frames_to_tensor
 
 # Of each convolution: kernel, stride, padding. Pooling (3, stride 2) comes before the second and the third.
 _CONVOLUTIONS = ((11, 4, 2), (5, 1, 2), (3, 1, 1), (3, 1, 1), (3, 1, 1))
@@ -61,7 +60,10 @@ class Lpips(nn.Module):
         other = np.broadcast_to(other, one.shape)
         device = self.heads[0].device
         found = [
-            self(pictures(one[at : at + _AT_ONCE]).to(device), pictures(other[at : at + _AT_ONCE]).to(device))
+            self(
+                frames_to_tensor(one[at : at + _AT_ONCE]).to(device),
+                frames_to_tensor(other[at : at + _AT_ONCE]).to(device),
+            )
             for at in range(0, len(one), _AT_ONCE)
         ]
         return torch.cat(found).cpu().numpy()

@@ -16,8 +16,9 @@ from torch.nn import functional
 from sightline.errors import SightlineError
 from sightline.evaluation.metrics.efficientnet import SIDE, load_efficientnet
 from sightline.evaluation.metrics.lpips import Lpips, load_lpips
-from sightline.evaluation.metrics.similarity import centred, pictures, stretched
+from sightline.evaluation.metrics.similarity import centred, stretched
 from sightline.files import reason
+from sightline.images import frames_to_tensor
 
 CLIP_ID, DINO_ID = "openai/clip-vit-large-patch14", "facebook/dinov2-base"
 # The torchscript files of StyleGAN2-ADA and of StyleGAN-V. (StyleGAN3's address holds a pickle, which would have to be run.)
@@ -43,7 +44,7 @@ class _ByFrames:
 
     @torch.no_grad()
     def frames(self, video: np.ndarray) -> Tensor:  # [T, H, W, 3] uint8 -> [T, D]
-        lots = (pictures(video[at : at + _AT_ONCE]).to(self.device) for at in range(0, len(video), _AT_ONCE))
+        lots = (frames_to_tensor(video[at : at + _AT_ONCE]).to(self.device) for at in range(0, len(video), _AT_ONCE))
         return torch.cat([self.features(lot).float().cpu() for lot in lots])
 
     def features(self, images: Tensor) -> Tensor:  # [T, 3, H, W] in 0..255 -> [T, D]
@@ -115,7 +116,7 @@ class I3dFeatures:
     @torch.no_grad()
     def clip(self, video: np.ndarray, cropped: bool) -> Tensor:  # [T, H, W, 3] uint8 -> [1, D]
         """cropped: the short side to 224 and the middle of it (FVD_c); otherwise the whole frame stretched (FVD)."""
-        images = pictures(video).to(self.device)
+        images = frames_to_tensor(video).to(self.device)
         images = centred(images, 224, mode="bilinear") if cropped else stretched(images, 224)
         images = (images / 127.5 - 1).clamp(-1, 1).permute(1, 0, 2, 3)[None]  # [1, 3, T, 224, 224]
         return self.network(images, rescale=False, resize=False, return_features=True).float().cpu()

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sightline.errors import SightlineError
-from sightline.video import as_frames
+from sightline.images import as_frames, frames_to_tensor
 
 _WINDOW, _SIGMA = 11, 1.5
 _C1, _C2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
@@ -26,14 +26,13 @@ def ssim(video: Any, truth: Any) -> np.ndarray:  # [T, H, W, 3] twice -> [T]
     if min(one.shape[1:3]) < _WINDOW:
         raise SightlineError(f"video is {one.shape[2]}x{one.shape[1]}: SSIM expected at least {_WINDOW} pixels a side.")
     found = [
-        _ssim(pictures(one[at : at + _AT_ONCE], torch.float64), pictures(other[at : at + _AT_ONCE], torch.float64))
+        _ssim(
+            frames_to_tensor(one[at : at + _AT_ONCE], torch.float64),
+            frames_to_tensor(other[at : at + _AT_ONCE], torch.float64),
+        )
         for at in range(0, len(one), _AT_ONCE)
     ]
     return torch.cat(found).numpy()
-
-
-def pictures(video: np.ndarray, dtype: torch.dtype = torch.float32) -> Tensor:  # [T, H, W, 3] -> [T, 3, H, W], 0..255
-    return torch.from_numpy(np.array(video)).permute(0, 3, 1, 2).to(dtype)
 
 
 def stretched(images: Tensor, side: int, mode: str = "bilinear") -> Tensor:  # [T, 3, H, W] -> [T, 3, side, side]

@@ -14,8 +14,7 @@ from torch import Tensor
 from sightline.errors import SightlineError
 from sightline.evaluation.metrics.networks import open_network, pairwise_cosine
 from sightline.evaluation.metrics.similarity import cosine, ssim
-from sightline.pictures import psnr
-from sightline.video import as_frames
+from sightline.images import as_frames, psnr
 
 _log = logging.getLogger("sightline")
 

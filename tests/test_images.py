@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sightline.errors import SightlineError
-from sightline.pictures import contact_sheet, psnr, side_by_side
+from sightline.images import psnr
+from sightline.pictures import contact_sheet, side_by_side
 
 
 def film(frames=7, height=20, width=30, value=0):

@@ -1,0 +1,83 @@
+"""Images and frames in memory: reading image files, fitting to a size, conversion to bytes or tensors, and PSNR."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from sightline.errors import SightlineError
+from sightline.files import reason
+
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
+_MAX_PSNR = 100.0  # decibels, of equal frames: JSON cannot hold the true value, which is infinite
+
+
+def read_image(path: str | os.PathLike[str], name: str, apply_orientation: bool = False) -> Image.Image:
+    """An image file as RGB. name: what the error calls it. apply_orientation: turn it as its EXIF data says."""
+    try:
+        with Image.open(path) as image:
+            return (ImageOps.exif_transpose(image) if apply_orientation else image).convert("RGB")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:  # what Pillow raises
+        raise SightlineError(f"{name} cannot be read ({reason(error)}), expected a picture file.") from None
+
+
+def fit_image(image: Image.Image, width: int, height: int) -> Image.Image:
+    """The image scaled to cover the size and cropped in the middle, as Trajectory.fitted does to the camera.
+
+    Lanczos with antialiasing, on a crop of fractional pixels.
+    """
+    return ImageOps.fit(image, (width, height), Image.Resampling.LANCZOS)
+
+
+def load_image(image: Any, width: int, height: int) -> Image.Image:
+    """An image (a path, a PIL image or an array [H, W, 3]), fitted to the size by `fit_image`."""
+    if isinstance(image, str | os.PathLike):
+        if not Path(image).exists():
+            raise SightlineError(f"image {image} does not exist: expected a picture file.")
+        image = read_image(image, f"image {image}", apply_orientation=True)
+    elif not isinstance(image, Image.Image):
+        array = np.asarray(image)
+        if array.ndim != 3 or array.shape[-1] != 3:
+            raise SightlineError(f"image has shape {array.shape}: expected a picture file, a PIL image or [H, W, 3].")
+        image = Image.fromarray(as_frames(array[None])[0])
+    return fit_image(image.convert("RGB"), width, height)
+
+
+def as_frames(video: Any) -> np.ndarray:  # -> [T, H, W, 3] uint8
+    """Frames as bytes, from [T, H, W, 3], an array or tensor (uint8, or float in 0..1), or from a list of T images."""
+    if hasattr(video, "detach"):
+        video = video.detach().float().cpu().numpy() if video.is_floating_point() else video.cpu().numpy()
+    try:
+        frames = np.asarray(video if hasattr(video, "shape") else [np.asarray(frame) for frame in video])
+    except (ValueError, TypeError):
+        raise SightlineError("video is no list of equal pictures: expected frames of one size.") from None
+    if frames.ndim != 4 or frames.shape[-1] != 3 or 0 in frames.shape:
+        raise SightlineError(f"video has shape {frames.shape}: expected [T, H, W, 3] with at least one frame.")
+    if frames.dtype == np.uint8:
+        return frames
+    if not np.issubdtype(frames.dtype, np.floating):
+        raise SightlineError(f"video holds {frames.dtype}: expected uint8, or floating point from 0 to 1.")
+    low, high = frames.min(), frames.max()
+    if not (low > -0.5 and high < 1.5):  # a little over is a decoder's overshoot; more is another scale, or nan
+        raise SightlineError(f"video holds values from {low:g} to {high:g}: expected numbers from 0 to 1, or uint8.")
+    return np.rint(frames.clip(0, 1) * 255).astype(np.uint8)
+
+
+def frames_to_tensor(frames: np.ndarray, dtype: torch.dtype = torch.float32) -> Tensor:  # -> [T, 3, H, W] in 0..255
+    """Frames [T, H, W, 3] with the channels first, as networks take them."""
+    return torch.from_numpy(np.array(frames)).permute(0, 3, 1, 2).to(dtype)
+
+
+def psnr(video: Any, truth: Any) -> np.ndarray:  # [T, H, W, 3] twice -> [T]
+    """Peak signal-to-noise ratio of each frame in decibels, at most 100."""
+    frames, true_frames = as_frames(video), as_frames(truth)
+    if frames.shape != true_frames.shape:
+        raise SightlineError(f"video has shape {frames.shape}: expected {true_frames.shape}, that of the truth.")
+    error = np.square(frames.astype(np.float64) - true_frames).mean(axis=(1, 2, 3))  # [T]
+    return np.minimum(10 * np.log10(255.0**2 / np.maximum(error, 1e-12)), _MAX_PSNR)
