@@ -8,6 +8,7 @@ calls of a layer, counted by running one on a tiny model.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -16,14 +17,11 @@ from diffusers import WanTransformer3DModel
 import sightline as sl
 from sightline.backbones import attention
 from sightline.backbones.tiny import tiny_transformer
+from sightline.backbones.wan_configs import I2V_A14B, TI2V_5B
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import CameraCtrl, Encoding, FreqSplit, Gta, Prope, ReCamMaster, ReRope, Scope, Ucpe
 
-CONFIGS: dict[str, dict[str, Any]] = {
-    "5B": {"num_attention_heads": 24, "in_channels": 48, "out_channels": 48, "ffn_dim": 14336, "num_layers": 30},
-    "14B": {"num_attention_heads": 40, "in_channels": 36, "out_channels": 16, "ffn_dim": 13824, "num_layers": 40},
-}
-TOKEN_PIXELS = {"5B": 32, "14B": 16}
+RELEASES = {"5B": TI2V_5B, "14B": I2V_A14B}
 
 PUBLIC = {"prope": 283, "prope own": 1133, "ucpe": 142, "recammaster": 284, "cameractrl": 245, "rerope": 0}
 
@@ -51,7 +49,7 @@ def rows(pixels: int) -> dict[str, Encoding]:
     }
 
 
-def new_parameters(config: dict[str, Any], encoding: Encoding) -> int:
+def new_parameters(config: Mapping[str, Any], encoding: Encoding) -> int:
     """How many parameters the retrofit adds to a backbone of this configuration."""
     with torch.device("meta"):
         base = WanTransformer3DModel(**config)
@@ -90,11 +88,16 @@ def main() -> None:
     print("| encoding | 5B | share | 14B, each expert | share | public, 5B | extra attention |")
     print("|---|---|---|---|---|---|---|")
     totals = {}
-    for size, config in CONFIGS.items():
+    for size, release in RELEASES.items():
         with torch.device("meta"):
-            totals[size] = sum(parameter.numel() for parameter in WanTransformer3DModel(**config).parameters())
+            totals[size] = sum(
+                parameter.numel() for parameter in WanTransformer3DModel(**release.transformer).parameters()
+            )
     for name in rows(1):
-        counts = {size: new_parameters(config, rows(TOKEN_PIXELS[size])[name]) for size, config in CONFIGS.items()}
+        counts = {
+            size: new_parameters(release.transformer, rows(release.stride.width)[name])
+            for size, release in RELEASES.items()
+        }
         cells = [f"{count:,} | {100 * count / totals[size]:.3f} %" for size, count in counts.items()]
         tiny = Ucpe(ratio=2) if name == "ucpe" else rows(1)[name]
         public = f"{PUBLIC[name]} M" if name in PUBLIC else ""

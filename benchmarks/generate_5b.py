@@ -11,6 +11,7 @@ from __future__ import annotations
 import itertools
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,29 +24,23 @@ from transformers import UMT5Config, UMT5EncoderModel
 import sightline as sl
 from sightline.backbones.stock import WanImageToVideoPipeline
 from sightline.backbones.tiny import tiny_tokenizer
-
-TRANSFORMER: dict[str, Any] = {
-    "num_attention_heads": 24, "attention_head_dim": 128, "in_channels": 48, "out_channels": 48, "text_dim": 4096,
-    "freq_dim": 256, "ffn_dim": 14336, "num_layers": 30,
-}  # fmt: skip
-VAE: dict[str, Any] = {
-    "base_dim": 160, "decoder_base_dim": 256, "z_dim": 48, "dim_mult": [1, 2, 4, 4], "num_res_blocks": 2,
-    "temperal_downsample": [False, True, True], "in_channels": 12, "out_channels": 12, "is_residual": True,
-    "patch_size": 2, "scale_factor_spatial": 16, "scale_factor_temporal": 4,
-    "latents_mean": [0.0] * 48, "latents_std": [1.0] * 48,
-}  # fmt: skip
+from sightline.backbones.wan_configs import TI2V_5B
 
 
-def random_pipeline(transformer: dict[str, Any], vae: dict[str, Any], device: torch.device) -> WanImageToVideoPipeline:
+def random_pipeline(
+    transformer: Mapping[str, Any], vae: Mapping[str, Any], device: torch.device
+) -> WanImageToVideoPipeline:
     torch.manual_seed(0)
     text = UMT5Config(vocab_size=128, d_model=transformer["text_dim"], d_kv=64, d_ff=1024, num_layers=1, num_heads=8)
     with torch.device(device):
         parts = {
-            "transformer": WanTransformer3DModel(patch_size=(1, 2, 2), **transformer).to(torch.bfloat16),
+            "transformer": WanTransformer3DModel(**transformer).to(torch.bfloat16),
             "vae": AutoencoderKLWan(**vae),
             "text_encoder": UMT5EncoderModel(text).to(torch.bfloat16),
         }
-    scheduler = UniPCMultistepScheduler(prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=5.0)
+    scheduler = UniPCMultistepScheduler(
+        prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=TI2V_5B.flow_shift
+    )
     pipe = WanImageToVideoPipeline(tokenizer=tiny_tokenizer(), scheduler=scheduler, expand_timesteps=True, **parts)
     sl.attach_camera(pipe, sl.Scope())
     with torch.no_grad():
@@ -60,7 +55,7 @@ def main(
     output: Path | None = None,
 ) -> None:  # fmt: skip
     device = torch.device("cuda")
-    pipe = random_pipeline(TRANSFORMER, VAE, device)
+    pipe = random_pipeline(TI2V_5B.transformer, TI2V_5B.vae, device)
     if compile:
         pipe.transformer.compile_repeated_blocks(fullgraph=True)
     path = sl.moves.orbit(degrees=30, target_depth=2.0, frames=frames, width=width, height=height)

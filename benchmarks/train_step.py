@@ -21,6 +21,8 @@ import tyro
 from diffusers import WanTransformer3DModel
 
 import sightline as sl
+from sightline.backbones.wan_configs import I2V_A14B, TI2V_5B
+from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.data.latents import LatentBatch
 from sightline.training import memory
 from sightline.training.objective import draw, flow_matching_loss
@@ -28,11 +30,7 @@ from sightline.training.recipe import DataConfig, ModelConfig, ObjectiveConfig, 
 from sightline.training.trainable import choose_trainable
 from sightline.training.trainer import autocast, make_optimizer
 
-CONFIGS: dict[str, dict[str, Any]] = {
-    "5b": {"num_attention_heads": 24, "in_channels": 48, "out_channels": 48, "ffn_dim": 14336, "num_layers": 30},
-    "14b": {"num_attention_heads": 40, "in_channels": 36, "out_channels": 16, "ffn_dim": 13824, "num_layers": 40},
-}
-SPATIAL = {"5b": 16, "14b": 8}
+RELEASES = {"5b": TI2V_5B, "14b": I2V_A14B}
 
 
 def main(
@@ -47,11 +45,13 @@ def main(
     estimate_only: bool = False,
     output: Path | None = None,
 ) -> None:
-    config = CONFIGS[model] | ({"num_layers": layers} if layers else {})
+    config = dict(RELEASES[model].transformer) | ({"num_layers": layers} if layers else {})
     size = (frames, width, height)
     if estimate_only:
         for name in ("without camera", "scope"):
-            print(f"{name}: {estimated_gib(config, name == 'scope', size, SPATIAL[model], train):.2f} GiB estimated")
+            print(
+                f"{name}: {estimated_gib(config, name == 'scope', size, RELEASES[model].stride, train):.2f} GiB estimated"
+            )
         return
     results: dict[str, Any] = {
         "command": f"python benchmarks/train_step.py --model {model}" + (f" --layers {layers}" if layers else "")
@@ -62,8 +62,8 @@ def main(
         "size": f"{height} x {width} x {frames}",
     }  # fmt: skip
     for name in ("without camera", "scope"):
-        results[name] = measure(config, name == "scope", steps, size, SPATIAL[model], train, compile)
-        results[name]["estimated GiB"] = estimated_gib(config, name == "scope", size, SPATIAL[model], train)
+        results[name] = measure(config, name == "scope", steps, size, RELEASES[model].stride, train, compile)
+        results[name]["estimated GiB"] = estimated_gib(config, name == "scope", size, RELEASES[model].stride, train)
         print(name, json.dumps(results[name]))
         gc.collect()
         torch.cuda.empty_cache()
@@ -79,7 +79,7 @@ def measure(
     with_camera: bool,
     steps: int,
     size: tuple[int, int, int],  # frames, width, height
-    spatial: int,
+    stride: TokenStride,
     train: Any,
     compile: bool,
 ) -> dict[str, float]:
@@ -93,7 +93,7 @@ def measure(
         model.compile_repeated_blocks(fullgraph=True)
     trainable = choose_trainable(model, recipe.model)
     optimizer = make_optimizer(trainable, recipe.optimizer)
-    batch = random_batch(model, with_camera, size, spatial, device)
+    batch = random_batch(model, with_camera, size, stride, device)
 
     def step(number: int) -> None:
         drawn = draw(batch, recipe.objective, number)
@@ -132,7 +132,7 @@ def recipe_of(train: Any) -> Recipe:
 
 
 def estimated_gib(
-    config: dict[str, Any], with_camera: bool, size: tuple[int, int, int], spatial: int, train: Any
+    config: dict[str, Any], with_camera: bool, size: tuple[int, int, int], stride: TokenStride, train: Any
 ) -> float:
     """What a run with these settings would say before its first step. Needs neither a GPU nor memory."""
     with torch.device("meta"):
@@ -141,13 +141,9 @@ def estimated_gib(
         model = sl.CameraWanTransformer3DModel.from_transformer(model, sl.Scope(), copy=False)
     recipe = recipe_of(train)
     choose_trainable(model, recipe.model)
-    t, h, w = latent_size(size, spatial)
-    return memory.estimate(model, recipe, t * (h // 2) * (w // 2), processes=1).total / memory.GIB
-
-
-def latent_size(size: tuple[int, int, int], spatial: int) -> tuple[int, int, int]:
-    frames, width, height = size
-    return (frames - 1) // 4 + 1, height // spatial, width // spatial
+    return (
+        memory.estimate(model, recipe, TokenGrid.from_video(*size, stride).num_tokens, processes=1).total / memory.GIB
+    )
 
 
 def random_model(config: dict[str, Any], device: torch.device) -> Any:
@@ -163,13 +159,14 @@ def random_model(config: dict[str, Any], device: torch.device) -> Any:
 
 
 def random_batch(
-    model: Any, with_camera: bool, size: tuple[int, int, int], spatial: int, device: torch.device
+    model: Any, with_camera: bool, size: tuple[int, int, int], stride: TokenStride, device: torch.device
 ) -> LatentBatch:
     frames, width, height = size
-    t, h, w = latent_size(size, spatial)
+    grid = TokenGrid.from_video(*size, stride)
+    t, h, w = (size * patch for size, patch in zip(grid, model.config.patch_size, strict=True))
     out = model.config.out_channels
     path = sl.moves.orbit(30, frames=frames, width=width, height=height)
-    camera = sl.CameraTokens.from_trajectory(path, (t, h // 2, w // 2)).to(device) if with_camera else None
+    camera = sl.CameraTokens.from_trajectory(path, grid).to(device) if with_camera else None
     extra = model.config.in_channels - out
     return LatentBatch(
         clip_indices=[0],

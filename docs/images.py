@@ -123,7 +123,9 @@ def four_scenes() -> None:
     write_moving(HERE / "scenes.webp", films, columns=4)
     films = {}
     for clip in (held_out[place] for place in SCENES):
-        made = film_with(pipe, clip, clip.trajectory, steps=LAB.steps, guidance=LAB.cfg, seed=0)
+        made = film_with(
+            pipe, clip, clip.trajectory, steps=LAB.num_inference_steps, guidance=LAB.guidance_scale, seed=0
+        )
         films[f"{clip.style}: true, generated"] = side_by_side(clip.frames, made)
     write_moving(HERE / "beside.webp", films, columns=2)
 

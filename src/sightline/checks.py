@@ -39,16 +39,6 @@ def parsed_size(text: str) -> tuple[int, int]:
     return int(found[1]), int(found[2])
 
 
-def nearest_frames(frames: int, temporal: int) -> int:
-    """The number of frames, n times `temporal` and the first one, that is nearest."""
-    return round((frames - 1) / temporal) * temporal + 1
-
-
-def nearest_size(width: int, height: int, stride_x: int, stride_y: int) -> tuple[int, int]:
-    """(width, height) in whole strides, at least one of each, that is nearest."""
-    return max(stride_x, round(width / stride_x) * stride_x), max(stride_y, round(height / stride_y) * stride_y)
-
-
 def checked_seed(seed: Any) -> int:
     """A seed of noise: what torch's generators take."""
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= seed.__index__() < 2**63:

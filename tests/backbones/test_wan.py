@@ -15,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from sightline.backbones import attention
 from sightline.backbones.tiny import tiny_transformer
 from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
+from sightline.backbones.wan_configs import I2V_A14B, TI2V_5B
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Scope
 from sightline.encodings.protocol import CameraLayer
@@ -22,16 +23,6 @@ from sightline.errors import SightlineError
 from tests.conftest import TOLERANCE, model_inputs, random_trajectory, smooth_trajectory, wake
 
 KINDS = ["ti2v-5b", "i2v-a14b", "t2v-a14b"]
-
-TI2V_5B = {
-    "num_attention_heads": 24,
-    "attention_head_dim": 128,
-    "in_channels": 48,
-    "out_channels": 48,
-    "ffn_dim": 14336,
-    "num_layers": 30,
-}
-I2V_A14B = {"num_attention_heads": 40, "attention_head_dim": 128, "in_channels": 36, "ffn_dim": 13824, "num_layers": 40}
 
 
 @torch.no_grad()
@@ -109,7 +100,9 @@ def test_another_path_gives_another_answer(tokens):
 # -- 2. size, 3. gradients ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("config, percent", [(TI2V_5B, 0.061), (I2V_A14B, 0.047)], ids=["5B", "14B"])
+@pytest.mark.parametrize(
+    "config, percent", [(TI2V_5B.transformer, 0.061), (I2V_A14B.transformer, 0.047)], ids=["5B", "14B"]
+)
 @pytest.mark.parametrize("projection", ["linear", "mlp"])
 def test_under_a_thousandth_new_parameters_on_the_real_configurations(config, percent, projection):
     with torch.device("meta"):

@@ -16,6 +16,7 @@ from sightline.backbones import attention
 from sightline.backbones.adapter import load_camera, save_camera
 from sightline.backbones.tiny import tiny_pipeline, tiny_transformer
 from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
+from sightline.backbones.wan_configs import TI2V_5B
 from sightline.cameras import se3
 from sightline.cameras.tokens import CameraTokens
 from sightline.cameras.trajectory import Trajectory
@@ -306,7 +307,7 @@ def test_it_learns_to_tell_two_cameras_apart(row):
 
 @pytest.mark.parametrize("row, millions", encoding_parameters.PUBLIC.items())
 def test_the_counts_at_5b_are_the_public_ones(row, millions):
-    count = encoding_parameters.new_parameters(encoding_parameters.CONFIGS["5B"], encoding_parameters.rows(32)[row])
+    count = encoding_parameters.new_parameters(TI2V_5B.transformer, encoding_parameters.rows(32)[row])
     assert abs(count / 1e6 - millions) < 0.5
 
 

@@ -101,9 +101,9 @@ def test_facts_of_files_and_of_a_loaded_pipeline_agree(tmp_path):
         pipe.save_pretrained(tmp_path / kind)
         assert ModelInfo.from_configs(read_configs(str(tmp_path / kind))) == ModelInfo.of(pipe)
     info = {release: ModelInfo.from_configs(configs) for release, configs in WAN.items()}
-    assert info["TI2V-5B"].tokens(*SHOT) == 8190 and info["I2V-A14B"].tokens(*SHOT) == 32760
+    assert info["TI2V-5B"].grid(*SHOT).num_tokens == 8190 and info["I2V-A14B"].grid(*SHOT).num_tokens == 32760
     assert info["TI2V-5B"].takes_text_alone and not info["I2V-A14B"].takes_text_alone
-    assert info["I2V-A14B"].defaults.cfg == 3.5 and ModelInfo.of(tiny_pipeline()).defaults.frames == 33
+    assert info["I2V-A14B"].defaults.guidance_scale == 3.5 and ModelInfo.of(tiny_pipeline()).defaults.num_frames == 33
 
 
 def test_the_rehearsal_counts_what_is_alive():

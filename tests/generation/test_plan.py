@@ -12,6 +12,7 @@ import torch
 
 from sightline.backbones.model_info import LAB, ModelInfo
 from sightline.cameras import moves
+from sightline.cameras.token_grid import TokenStride
 from sightline.errors import SightlineError
 from sightline.generation.first_frame import FIRST_FRAME, shipped_caption
 from sightline.generation.job import Job
@@ -19,7 +20,7 @@ from sightline.generation.plan import make_plan
 from sightline.images import load_image
 from sightline.worlds import sample_clip
 
-INFO = ModelInfo(4, 16, 16, True, True, True, dataclasses.replace(LAB, frames=5, width=48, height=32))
+INFO = ModelInfo(TokenStride(4, 16, 16), True, True, True, dataclasses.replace(LAB, num_frames=5, width=48, height=32))
 TEXT_ONLY = dataclasses.replace(INFO, takes_image=False)
 IMAGE_ONLY = dataclasses.replace(INFO, takes_text_alone=False)
 
@@ -28,7 +29,7 @@ def test_what_a_job_leaves_open_is_the_shipped_frame_on_an_orbit():
     plan = make_plan(Job(), INFO)
     assert torch.equal(plan.trajectory.camera_to_world, moves.orbit(30, frames=5, width=48, height=32).camera_to_world)
     assert np.array_equal(plan.image, load_image(FIRST_FRAME, 48, 32)) and plan.prompt == shipped_caption()
-    assert (plan.steps, plan.cfg, plan.truth) == (LAB.steps, LAB.cfg, None)
+    assert (plan.steps, plan.cfg, plan.truth) == (LAB.num_inference_steps, LAB.guidance_scale, None)
     assert make_plan(Job(prompt="", cfg=0.0), INFO).prompt == "" and make_plan(Job(cfg=0.0), INFO).cfg == 0.0
     assert make_plan(Job(image=FIRST_FRAME), INFO).prompt == ""  # nobody knows what another picture shows
 

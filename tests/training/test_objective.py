@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -29,6 +30,8 @@ def batch_of(numbers, with_camera=True, condition=None, channels=48):
 
 class Oracle:
     """A model that remembers what it was asked and answers zeros."""
+
+    config = SimpleNamespace(patch_size=(1, 2, 2))
 
     def __call__(self, hidden, timestep, text, return_dict, attention_kwargs=None):
         self.hidden, self.timestep, self.text, self.kwargs = hidden, timestep, text, attention_kwargs

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sightline.backbones.stock import EXPERTS, AnyWanPipeline
-from sightline.checks import nearest_frames, nearest_size
+from sightline.backbones.wan_configs import I2V_A14B, T2V_A14B, TI2V_5B, Defaults
+from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.errors import SightlineError
 from sightline.files import read_json, reason
 
@@ -18,30 +19,15 @@ _COMPONENTS = (*EXPERTS, "vae", "text_encoder")
 _LAB_WIDTH = 1024  # narrower transformers are the lab's
 
 
-@dataclass(frozen=True)
-class Defaults:
-    """The shot a model is made for, and how it is sampled."""
-
-    frames: int
-    width: int
-    height: int
-    steps: int
-    cfg: float
-
-
-LAB = Defaults(33, 128, 128, 12, 1.0)  # more steps or guidance: no nearer to the true views (docs/lab.md)
-TI2V_5B = Defaults(81, 832, 480, 50, 5.0)
-I2V_A14B = Defaults(81, 832, 480, 40, 3.5)
-T2V_A14B = Defaults(81, 832, 480, 40, 4.0)
+# More steps or guidance bring the lab model's videos no nearer to the true views (docs/lab.md).
+LAB = Defaults(num_frames=33, width=128, height=128, num_inference_steps=12, guidance_scale=1.0)
 
 
 @dataclass(frozen=True)
 class ModelInfo:
     """How pixels become tokens, what the model takes, and what it is made for."""
 
-    temporal: int  # frames of a latent frame
-    stride_x: int  # pixels of a token
-    stride_y: int
+    stride: TokenStride
     takes_image: bool
     takes_text_alone: bool
     has_camera: bool
@@ -59,20 +45,16 @@ class ModelInfo:
     @classmethod
     def _from_configs(cls, configs: Configs) -> ModelInfo:
         pipeline, transformer, vae = configs[""], configs["transformer"], configs["vae"]
-        patch, spatial = transformer["patch_size"], vae.get("scale_factor_spatial") or 8
         both = bool(pipeline.get("expand_timesteps"))  # TI2V-5B
         image_channels = transformer["in_channels"] > vae["z_dim"]
-        defaults = TI2V_5B if both else I2V_A14B if image_channels else T2V_A14B
-        if transformer["num_attention_heads"] * transformer["attention_head_dim"] < _LAB_WIDTH:
-            defaults = LAB
+        release = TI2V_5B if both else I2V_A14B if image_channels else T2V_A14B
+        is_lab = transformer["num_attention_heads"] * transformer["attention_head_dim"] < _LAB_WIDTH
         return cls(
-            temporal=(vae.get("scale_factor_temporal") or 4) * patch[0],
-            stride_x=spatial * patch[2],
-            stride_y=spatial * patch[1],
+            stride=TokenStride.from_vae(vae, transformer["patch_size"]),
             takes_image=both or image_channels,
             takes_text_alone=both or not image_channels,
             has_camera=all("encoding" in configs[name] for name in EXPERTS if name in configs),
-            defaults=defaults,
+            defaults=LAB if is_lab else release.defaults,
         )
 
     @classmethod
@@ -81,21 +63,22 @@ class ModelInfo:
         parts = {name: part.config for name in (*EXPERTS, "vae") if (part := getattr(pipe, name, None)) is not None}
         return cls.from_configs({"": pipe.config, **parts})
 
-    def tokens(self, frames: int, width: int, height: int) -> int:
-        return ((frames - 1) // self.temporal + 1) * (width // self.stride_x) * (height // self.stride_y)
+    def grid(self, num_frames: int, width: int, height: int) -> TokenGrid:
+        """The tokens of a video of this size."""
+        return TokenGrid.from_video(num_frames, width, height, self.stride)
 
     def require_size(self, width: int, height: int) -> None:
-        wide, high = nearest_size(width, height, self.stride_x, self.stride_y)
-        if (wide, high) != (width, height):
+        nearest = self.stride.nearest_size(width, height)
+        if nearest != (width, height):
             raise SightlineError(
-                f"size is {width}x{height}: expected multiples of {self.stride_x}x{self.stride_y}, "
-                f"the nearest is {wide}x{high}."
+                f"size is {width}x{height}: expected multiples of {self.stride.width}x{self.stride.height}, "
+                f"the nearest is {nearest[0]}x{nearest[1]}."
             )
 
     def require_frames(self, frames: int) -> None:
-        if (nearest := nearest_frames(frames, self.temporal)) != frames:
+        if (nearest := self.stride.nearest_num_frames(frames)) != frames:
             raise SightlineError(
-                f"frames is {frames}: expected {self.temporal} n + 1 for this model, the nearest is {nearest}."
+                f"frames is {frames}: expected {self.stride.frames} n + 1 for this model, the nearest is {nearest}."
             )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import string
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from diffusers import AutoencoderKLWan, UniPCMultistepScheduler, WanTransformer3DModel
@@ -11,41 +11,29 @@ from transformers import PreTrainedTokenizerFast, UMT5Config, UMT5EncoderModel
 
 from sightline.backbones.pixels import CHANNELS, PixelAutoencoder
 from sightline.backbones.stock import AnyWanPipeline, WanImageToVideoPipeline, WanPipeline
+from sightline.backbones.wan_configs import I2V_A14B, T2V_A14B, TI2V_5B
 from sightline.errors import SightlineError
 
 Kind = Literal["ti2v-5b", "i2v-a14b", "t2v-a14b", "pixels"]
 
 _TEXT_DIM = 32
 
-# What differs between the three releases, apart from size: channels, VAE, experts and the pipeline's flags.
 # "pixels" is TI2V-5B over an autoencoder without weights, and a little wider, so that it can learn something on a CPU.
-_TRANSFORMER_CHANNELS = {
-    "ti2v-5b": (48, 48),
-    "i2v-a14b": (36, 16),
-    "t2v-a14b": (16, 16),
-    "pixels": (CHANNELS, CHANNELS),
-}
+_RELEASES = {"ti2v-5b": TI2V_5B, "i2v-a14b": I2V_A14B, "t2v-a14b": T2V_A14B, "pixels": TI2V_5B}
 _TRANSFORMER_SIZE = {"num_attention_heads": 2, "attention_head_dim": 12, "ffn_dim": 32, "num_layers": 2, "freq_dim": 64}
 _PIXELS_SIZE = {"num_attention_heads": 4, "attention_head_dim": 24, "ffn_dim": 256, "num_layers": 4, "freq_dim": 64}
-_PIPELINE_FLAGS: dict[str, dict[str, Any]] = {
-    "ti2v-5b": {"expand_timesteps": True},
-    "pixels": {"expand_timesteps": True},
-    "i2v-a14b": {"boundary_ratio": 0.9},
-    "t2v-a14b": {"boundary_ratio": 0.875},
-}
-_FLOW_SHIFT = {"ti2v-5b": 5.0, "pixels": 5.0, "i2v-a14b": 5.0, "t2v-a14b": 12.0}
 
 
 def tiny_transformer(kind: Kind = "ti2v-5b", seed: int = 0) -> WanTransformer3DModel:
     """A stock Wan transformer of this kind with 2 layers of 2 heads (4 of 4 for pixels), random weights."""
     _require_kind(kind)
-    in_channels, out_channels = _TRANSFORMER_CHANNELS[kind]
+    release = _RELEASES[kind].transformer
+    channels = {name: CHANNELS if kind == "pixels" else release[name] for name in ("in_channels", "out_channels")}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = WanTransformer3DModel(
-            patch_size=(1, 2, 2),
-            in_channels=in_channels,
-            out_channels=out_channels,
+            patch_size=release["patch_size"],
+            **channels,
             text_dim=_TEXT_DIM,
             rope_max_seq_len=64,
             **(_PIXELS_SIZE if kind == "pixels" else _TRANSFORMER_SIZE),
@@ -58,41 +46,25 @@ def tiny_vae(kind: Kind = "ti2v-5b", seed: int = 0) -> AutoencoderKLWan | PixelA
     _require_kind(kind)
     if kind == "pixels":
         return PixelAutoencoder()
-    config: dict[str, Any] = {
-        "base_dim": 3,
-        "z_dim": 16,
-        "dim_mult": [1, 1, 1, 1],
-        "num_res_blocks": 1,
-        "temperal_downsample": [False, True, True],
-    }
-    if kind == "ti2v-5b":
-        config |= {
-            "z_dim": 48,
-            "in_channels": 12,
-            "out_channels": 12,
-            "is_residual": True,
-            "patch_size": 2,
-            "scale_factor_spatial": 16,
-            "scale_factor_temporal": 4,
-            "latents_mean": [0.0] * 48,
-            "latents_std": [1.0] * 48,
-        }
+    small = {"base_dim": 3, "decoder_base_dim": None, "dim_mult": [1, 1, 1, 1], "num_res_blocks": 1}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return AutoencoderKLWan(**config).eval()
+        return AutoencoderKLWan(**{**_RELEASES[kind].vae, **small}).eval()
 
 
 def tiny_pipeline(kind: Kind = "ti2v-5b", seed: int = 0) -> AnyWanPipeline:
     """A whole stock pipeline: image-to-video, and text-to-video for t2v-a14b."""
+    _require_kind(kind)
+    release = _RELEASES[kind]
     pipeline_class = WanPipeline if kind == "t2v-a14b" else WanImageToVideoPipeline
     experts = {"transformer": tiny_transformer(kind, seed)}
-    if kind.endswith("a14b"):
+    if release.two_experts:
         experts["transformer_2"] = tiny_transformer(kind, seed + 1)
     scheduler = UniPCMultistepScheduler(
         prediction_type="flow_prediction",
         use_flow_sigmas=True,
         num_train_timesteps=1000,
-        flow_shift=_FLOW_SHIFT[kind],
+        flow_shift=release.flow_shift,
     )
     return pipeline_class(
         tokenizer=tiny_tokenizer(),
@@ -100,13 +72,13 @@ def tiny_pipeline(kind: Kind = "ti2v-5b", seed: int = 0) -> AnyWanPipeline:
         vae=tiny_vae(kind, seed),
         scheduler=scheduler,
         **experts,
-        **_PIPELINE_FLAGS[kind],
+        **release.pipeline,
     )
 
 
 def _require_kind(kind: str) -> None:
-    if kind not in _TRANSFORMER_CHANNELS:
-        raise SightlineError(f"kind is {kind!r}: expected one of {sorted(_TRANSFORMER_CHANNELS)}.")
+    if kind not in _RELEASES:
+        raise SightlineError(f"kind is {kind!r}: expected one of {sorted(_RELEASES)}.")
 
 
 def tiny_tokenizer() -> PreTrainedTokenizerFast:

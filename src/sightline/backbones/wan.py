@@ -25,6 +25,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from sightline.backbones.attention import CameraPatchEmbedding, CameraRotaryPosEmbed, CameraWanAttnProcessor
+from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Encoding, encoding_from_config
 from sightline.encodings.protocol import CameraLayer, promote_scalars
@@ -201,8 +202,8 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         finally:
             self.rope.camera = self.patch_embedding.tokens = None
 
-    def _grid(self, hidden_states: Tensor) -> tuple[int, ...]:  # latent frames, token rows, token columns
-        return tuple(size // patch for size, patch in zip(hidden_states.shape[2:], self.config.patch_size, strict=True))
+    def _grid(self, hidden_states: Tensor) -> TokenGrid:
+        return TokenGrid.from_latents(hidden_states.shape, self.config.patch_size)
 
     def _packed(self, camera: CameraTokens, hidden_states: Tensor) -> Tensor:  # -> [B or 1, N, 90]
         if not isinstance(camera, CameraTokens):
@@ -212,7 +213,7 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         latent, grid = tuple(hidden_states.shape[2:]), self._grid(hidden_states)
         if camera.grid != grid:
             raise SightlineError(
-                f"camera tokens lie on the grid {camera.grid}: expected {grid}, that of latents {latent}."
+                f"camera tokens lie on the grid {tuple(camera.grid)}: expected {tuple(grid)}, that of latents {latent}."
             )
         batch = camera.rows.shape[0]
         if batch not in (1, hidden_states.shape[0]):

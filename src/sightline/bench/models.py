@@ -11,9 +11,11 @@ from torch import Tensor
 
 from sightline.backbones.accelerate import accelerate
 from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.backbones.wan_configs import I2V_A14B, TI2V_5B, WanConfig
 from sightline.cameras import moves
+from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.cameras.tokens import CameraTokens
-from sightline.checks import nearest_frames, nearest_size, parsed_size, whole_number
+from sightline.checks import parsed_size, whole_number
 from sightline.encodings import CameraCtrl, Encoding, Prope, ReCamMaster, Scope, Ucpe
 from sightline.errors import SightlineError
 
@@ -22,13 +24,8 @@ Mode = Literal["eager", "compiled", "fused", "fused compiled"]
 MODES: tuple[Mode, ...] = ("eager", "compiled", "fused", "fused compiled")
 METHODS = ("stock", "scope", "ucpe", "prope", "recammaster", "cameractrl")
 
-_CONFIGS: dict[str, dict[str, Any]] = {
-    "5b": {"num_attention_heads": 24, "in_channels": 48, "out_channels": 48, "ffn_dim": 14336, "num_layers": 30},
-    "14b": {"num_attention_heads": 40, "in_channels": 36, "out_channels": 16, "ffn_dim": 13824, "num_layers": 40},
-}
+_RELEASES: dict[str, WanConfig] = {"5b": TI2V_5B, "14b": I2V_A14B}
 _TINY = {"num_attention_heads": 8, "attention_head_dim": 24, "ffn_dim": 32, "text_dim": 32, "num_layers": 2}
-_TOKEN_PIXELS = {"5b": 32, "14b": 16}
-_FRAMES = 4  # of a film in a latent one, after the first
 TEXT_TOKENS = 512  # of a prompt, padded
 FLOOR = "floor"  # the row of matrix products and attention alone
 
@@ -57,32 +54,32 @@ class Setting:
         width, height = parsed_size(size or ("64x64" if tiny else "832x480"))
         frames = (9 if tiny else 81) if frames is None else whole_number("frames", frames)
         setting = cls(model, None if layers is None else whole_number("layers", layers), frames, width, height, tiny)
-        if (nearest := nearest_frames(frames, _FRAMES)) != frames:
-            raise SightlineError(f"frames is {frames}: expected {_FRAMES} n + 1, the nearest is {nearest}.")
-        pixels = setting.token_pixels
-        wide, high = nearest_size(width, height, pixels, pixels)
+        stride = setting.stride
+        if (nearest := stride.nearest_num_frames(frames)) != frames:
+            raise SightlineError(f"frames is {frames}: expected {stride.frames} n + 1, the nearest is {nearest}.")
+        wide, high = stride.nearest_size(width, height)
         if (wide, high) != (width, height):
             raise SightlineError(
-                f"size is {size}: expected multiples of {pixels} at {model}, the nearest is {wide}x{high}."
+                f"size is {size}: expected multiples of {stride.width} at {model}, the nearest is {wide}x{high}."
             )
-        most = _CONFIGS[model]["num_layers"]
+        most = _RELEASES[model].transformer["num_layers"]
         if setting.config["num_layers"] > most:
             raise SightlineError(f"layers is {layers}: expected at most {most} at {model}.")
         return setting
 
     @property
     def config(self) -> dict[str, Any]:
-        config = {**_CONFIGS[self.model], **(_TINY if self.tiny else {})}
+        config = {**_RELEASES[self.model].transformer, **(_TINY if self.tiny else {})}
         return config | ({"num_layers": self.layers} if self.layers else {})
 
     @property
-    def grid(self) -> tuple[int, int, int]:
-        """Latent frames, token rows, token columns."""
-        return (self.frames - 1) // _FRAMES + 1, self.height // self.token_pixels, self.width // self.token_pixels
+    def stride(self) -> TokenStride:
+        """The frames and pixels that a token covers."""
+        return _RELEASES[self.model].stride
 
     @property
-    def token_pixels(self) -> int:
-        return _TOKEN_PIXELS[self.model]
+    def grid(self) -> TokenGrid:
+        return TokenGrid.from_video(self.frames, self.width, self.height, self.stride)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -95,8 +92,7 @@ class Setting:
 
     @property
     def tokens(self) -> int:
-        frames, rows, columns = self.grid
-        return frames * rows * columns
+        return self.grid.num_tokens
 
 
 def encoding(method: str, setting: Setting) -> Encoding | None:
@@ -106,7 +102,7 @@ def encoding(method: str, setting: Setting) -> Encoding | None:
         "ucpe": Ucpe,
         "prope": Prope,
         "recammaster": ReCamMaster,
-        "cameractrl": lambda: CameraCtrl(pixels=setting.token_pixels),
+        "cameractrl": lambda: CameraCtrl(pixels=setting.stride.width),
     }
     return None if method == "stock" else known[method]()
 
@@ -148,18 +144,19 @@ def variant(base: WanTransformer3DModel, method: str, mode: Mode, setting: Setti
 
 def call_arguments(model: Any, setting: Setting, device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
     """One clip, as a pipeline calls the model: at 5B every token has a timestep, 0 in the first frame, whose picture is given."""
-    frames, rows, columns = setting.grid
+    grid = setting.grid
     config, generator = model.config, torch.Generator(device).manual_seed(0)
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator, device=device, dtype=dtype)
 
+    latent_shape = (size * patch for size, patch in zip(grid, config.patch_size, strict=True))
     timestep = torch.full((1,), 897.0, device=device)
     if setting.model == "5b":
         timestep = timestep.repeat(1, setting.tokens)
-        timestep[:, : rows * columns] = 0
+        timestep[:, : grid.tokens_per_frame] = 0
     arguments: dict[str, Any] = {
-        "hidden_states": normal(1, config.in_channels, frames, 2 * rows, 2 * columns),
+        "hidden_states": normal(1, config.in_channels, *latent_shape),
         "timestep": timestep,
         "encoder_hidden_states": normal(1, TEXT_TOKENS, config.text_dim),
         "return_dict": False,

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from sightline.cameras import lens, plucker
+from sightline.cameras.token_grid import TEMPORAL_STRIDE, TokenGrid
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import whole_number
 from sightline.errors import SightlineError
@@ -38,19 +39,20 @@ class CameraTokens:
     """What every token of a latent video knows about its camera. A thin view: `rows` is the only data.
 
     rows: [B, N, 90] float32, N = t * h * w tokens in the order (t, y, x), x fastest. B = 1 serves any batch.
-    grid: (t, h, w), latent frames, token rows and columns.
+    grid: the latent frames, token rows and token columns t, h, w.
     A row of zeros means "no camera": an encoding leaves such a token as the pretrained model has it.
     """
 
     rows: Tensor
-    grid: tuple[int, int, int]
+    grid: TokenGrid  # a plain tuple of three is converted
 
     def __post_init__(self) -> None:
-        latent_frames, grid_rows, columns = _checked_grid(self.grid)
-        tokens = latent_frames * grid_rows * columns
+        object.__setattr__(self, "grid", check_grid(self.grid))
+        tokens = self.grid.num_tokens
         if self.rows.ndim != 3 or self.rows.shape[1:] != (tokens, ROW_WIDTH):
             raise SightlineError(
-                f"rows has shape {tuple(self.rows.shape)}: expected [B, {tokens}, {ROW_WIDTH}] for grid {self.grid}."
+                f"rows has shape {tuple(self.rows.shape)}: expected [B, {tokens}, {ROW_WIDTH}] "
+                f"for grid {tuple(self.grid)}."
             )
         if self.rows.dtype != torch.float32:
             raise SightlineError(
@@ -61,11 +63,11 @@ class CameraTokens:
     def from_trajectory(
         cls,
         trajectory: Trajectory,
-        grid: tuple[int, int, int],  # latent frames, token rows, token columns
+        grid: TokenGrid | tuple[int, int, int],  # latent frames, token rows, token columns
         *,
         anchor: int | None = 0,
         latent_pose: LatentPose = "last",
-        temporal_stride: int = 4,
+        temporal_stride: int = TEMPORAL_STRIDE,
     ) -> CameraTokens:
         """One row per token from a path of temporal_stride * (t - 1) + 1 raw frames.
 
@@ -73,7 +75,7 @@ class CameraTokens:
         latent_pose: which raw frame of its group stands for a latent frame k > 0, which covers raw frames
             4k-3 .. 4k: the last (4k), the first (4k-3) or the middle one (4k-1). Latent frame 0 is raw frame 0.
         """
-        frames, rows, columns = grid = _checked_grid(grid)
+        frames, rows, columns = grid = check_grid(grid)
         _warn_unless_square(trajectory, rows, columns)
         expected = temporal_stride * (frames - 1) + 1
         if len(trajectory) != expected:
@@ -93,17 +95,19 @@ class CameraTokens:
         return cls(values.flatten(0, 1)[None].float(), grid)
 
     @classmethod
-    def absent(cls, grid: tuple[int, int, int], batch: int = 1) -> CameraTokens:
+    def absent(cls, grid: TokenGrid | tuple[int, int, int], batch: int = 1) -> CameraTokens:
         """Tokens without a camera: zeros. Feeding these rather than nothing keeps every parameter in the graph."""
-        frames, rows, columns = grid = _checked_grid(grid)
-        return cls(torch.zeros(batch, frames * rows * columns, ROW_WIDTH), grid)
+        grid = check_grid(grid)
+        return cls(torch.zeros(batch, grid.num_tokens, ROW_WIDTH), grid)
 
     @classmethod
     def batch(cls, tokens: Sequence[CameraTokens]) -> CameraTokens:
         """Several clips as one batch; their grids must agree."""
         grids = {one.grid for one in tokens}
         if len(grids) != 1:
-            raise SightlineError(f"tokens have the grids {sorted(grids)}: expected one grid for a batch.")
+            raise SightlineError(
+                f"tokens have the grids {sorted(tuple(grid) for grid in grids)}: expected one grid for a batch."
+            )
         return cls(torch.cat([one.rows for one in tokens]), tokens[0].grid)
 
     # -- named parts, all views -----------------------------------------------------------------------------------
@@ -176,11 +180,10 @@ def token_rays(trajectory: Trajectory, frames: Tensor, rows: int, columns: int) 
     return plucker.line_through(camera_to_world[:, None, :3, 3], direction)
 
 
-def _checked_grid(grid: tuple[int, int, int]) -> tuple[int, int, int]:
+def check_grid(grid: TokenGrid | tuple[int, int, int]) -> TokenGrid:
     if not isinstance(grid, tuple | list | torch.Size) or len(grid) != 3:
         raise SightlineError(f"grid is {grid!r}: expected (latent frames, token rows, token columns).")
-    frames, rows, columns = (whole_number(name, size) for name, size in zip(_GRID, grid, strict=True))
-    return frames, rows, columns
+    return TokenGrid(*(whole_number(name, size) for name, size in zip(_GRID, grid, strict=True)))
 
 
 def _warn_unless_square(trajectory: Trajectory, rows: int, columns: int) -> None:

@@ -68,8 +68,8 @@ class _Filming:
         from sightline.evaluation.run import Sampling
 
         defaults = model.info.defaults
-        steps = whole_number("steps", defaults.steps if self.steps is None else self.steps)
-        return Sampling(steps, defaults.cfg if self.cfg is None else self.cfg, self.camera_cfg, self.seed)
+        steps = whole_number("steps", defaults.num_inference_steps if self.steps is None else self.steps)
+        return Sampling(steps, defaults.guidance_scale if self.cfg is None else self.cfg, self.camera_cfg, self.seed)
 
     def title(self) -> str:
         named = self.options.camera or self.options.model
@@ -149,7 +149,7 @@ class _Protocol(_Filming):
         if self.options.context_parallel != "none":
             raise SightlineError("context_parallel is given: expected none, since processes share out the clips here.")
         defaults = model.info.defaults
-        frames = self.frames or defaults.frames
+        frames = self.frames or defaults.num_frames
         width, height = parsed_size(self.size) if self.size else (defaults.width, defaults.height)
         model.info.require_frames(frames)
         model.info.require_size(width, height)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 
+from sightline.cameras.token_grid import TEMPORAL_STRIDE
 from sightline.checks import parsed_size
 from sightline.cli._console import print_line, print_table
 from sightline.cli._path_tables import print_numbers, print_rows, span
@@ -252,6 +253,7 @@ def _given(**options: Any) -> dict[str, Any]:
 
 
 def _latent(name: str, path: Trajectory) -> Trajectory:
-    if len(path) % 4 != 1:
-        raise SightlineError(f"{name} has {len(path)} frames: expected 4 k + 1 for latent frames.")
-    return path.replace(camera_to_world=path.camera_to_world[::4], intrinsics=path.intrinsics[::4], fps=path.fps / 4)
+    if len(path) % TEMPORAL_STRIDE != 1:
+        raise SightlineError(f"{name} has {len(path)} frames: expected {TEMPORAL_STRIDE} k + 1 for latent frames.")
+    camera_to_world, intrinsics = path.camera_to_world[::TEMPORAL_STRIDE], path.intrinsics[::TEMPORAL_STRIDE]
+    return path.replace(camera_to_world=camera_to_world, intrinsics=intrinsics, fps=path.fps / TEMPORAL_STRIDE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sightline.cameras.token_grid import TEMPORAL_STRIDE
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import whole_number
 from sightline.errors import SightlineError
@@ -35,8 +36,10 @@ class ClipSpec:
             whole_number(name, getattr(self, name))
         if self.hop is not None:
             whole_number("hop", self.hop)
-        if self.num_frames % 4 != 1:
-            raise SightlineError(f"num_frames is {self.num_frames}: expected 4 k + 1, such as 33 or 81.")
+        if self.num_frames % TEMPORAL_STRIDE != 1:
+            raise SightlineError(
+                f"num_frames is {self.num_frames}: expected {TEMPORAL_STRIDE} k + 1, such as 33 or 81."
+            )
         if not self.caption.strip():
             raise SightlineError("caption is empty: expected some text for clips without one.")
 

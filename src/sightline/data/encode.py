@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from diffusers import AutoencoderKLWan, DiffusionPipeline
+from diffusers import AutoencoderKLWan, DiffusionPipeline, WanTransformer3DModel
 from torch import Tensor
 
 from sightline.backbones.stock import WanImageToVideoPipeline, WanPipeline
 from sightline.backbones.weights_digest import weights_digest
+from sightline.cameras.token_grid import TokenStride
 from sightline.data.clip import Clip
 from sightline.digests import json_digest
 from sightline.errors import SightlineError
@@ -21,7 +22,6 @@ from sightline.files import reason
 
 _PIPELINES = {one.__name__: one for one in (WanPipeline, WanImageToVideoPipeline)}
 TEXT_TOKENS = 512  # what the Wan pipelines pad prompts to
-_PATCH = 2  # latent pixels per token, in every Wan release
 _PROBE = "A slow dolly, 3.5 m into room 27!"  # tokenizers that read this alike are taken for one
 # Held by whoever encodes or decodes: AutoencoderKLWan keeps its temporal caches on itself and fast tokenizers are not
 # for two threads either, while a feed's workers prepare clips as the trainer films its validation.
@@ -42,6 +42,7 @@ def load_encoder(
         if name not in _PIPELINES:
             raise SightlineError(f"model {str(model)!r} is a {name}: expected a Wan pipeline.")
         vae = AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32)
+        patch_size = WanTransformer3DModel.load_config(model, subfolder="transformer")["patch_size"]
         # By its own class: the base class would load the transformers all the same.
         pipe = _PIPELINES[name].from_pretrained(model, vae=vae, dtype=dtype, transformer=None, transformer_2=None)
     except SightlineError:
@@ -50,21 +51,23 @@ def load_encoder(
         raise SightlineError(
             f"model {str(model)!r} cannot be loaded ({reason(error)}): expected a hub id or a folder."
         ) from None
-    return ClipEncoder(pipe.to(device))
+    return ClipEncoder(pipe.to(device), patch_size)
 
 
 class ClipEncoder:
     """The VAE and the text encoder of a pipeline. One clip at a time: what it gives never depends on its neighbours."""
 
-    def __init__(self, pipe: Any) -> None:
+    def __init__(self, pipe: Any, patch_size: Sequence[int] | None = None) -> None:
+        """patch_size: of the transformer, where `pipe` is without one."""
         self.pipe = pipe
+        self.token_stride = TokenStride.from_vae(pipe.vae.config, patch_size or pipe.transformer.config.patch_size)
         # Image-to-video with per-token timesteps (TI2V-5B) conditions on the latent of the first frame, which is latent
         # frame 0 of the whole clip, the VAE being causal. Without them (I2V-A14B) it takes channels of their own.
         self.has_condition = isinstance(pipe, WanImageToVideoPipeline) and not pipe.config.expand_timesteps
 
     def check_size(self, width: int, height: int) -> None:
-        multiple = int(self.pipe.vae_scale_factor_spatial) * _PATCH
-        for name, pixels in (("width", width), ("height", height)):
+        stride = self.token_stride
+        for name, pixels, multiple in (("width", width, stride.width), ("height", height, stride.height)):
             if pixels % multiple:
                 raise SightlineError(f"{name} is {pixels}: expected a multiple of {multiple} for this model.")
 

@@ -10,12 +10,11 @@ from typing import Any, Generic, Protocol, TypeVar
 import torch
 from torch import Tensor
 
+from sightline.cameras.token_grid import TEMPORAL_STRIDE, TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.clip import Clip, Indexed
 from sightline.data.encode import ClipEncoder, padded_text
-
-TEMPORAL_STRIDE = 4  # raw frames per latent frame, in every Wan release
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +128,7 @@ class PerClipLatents(Generic[Item]):
         if self._memory is not None and index in self._memory:
             return self._memory[index]
         clip = self.encode(self.clips[self.indices[index]])
-        grid = token_grid(clip.latents, self.patch)
+        grid = TokenGrid.from_latents(clip.latents.shape, self.patch)
         batch = LatentBatch(
             clip.latents[None].float(),  # a cache may hold bfloat16; noise is added in float32
             clip.text[None, : self.max_sequence_length].float(),
@@ -153,12 +152,6 @@ def encode_clip(encoder: ClipEncoder, max_sequence_length: int, clip: Clip) -> L
         clip.source,
         clip.name,
     )
-
-
-def token_grid(latents: Tensor, patch: Sequence[int]) -> tuple[int, int, int]:  # [C, t, h, w]
-    """Latent frames, token rows and token columns of a latent video."""
-    t, h, w = (size // side for size, side in zip(latents.shape[1:], patch, strict=True))
-    return t, h, w
 
 
 def with_first_frame_mask(condition: Tensor) -> Tensor:  # [C, t, h, w] -> [4 + C, t, h, w]

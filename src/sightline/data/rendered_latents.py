@@ -10,11 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips, Window
 from sightline.data.encode import ClipEncoder, as_video
-from sightline.data.latents import TEMPORAL_STRIDE, LatentBatch, with_first_frame_mask
+from sightline.data.latents import LatentBatch, with_first_frame_mask
 from sightline.data.sources import Source
 from sightline.worlds import WorldBatch
 from sightline.worlds.many import BATCH, film_together, made
@@ -69,11 +70,9 @@ class RenderedLatents:
         return LatentBatch.cat([self._render_and_encode(next(sampled)) for _ in progress(groups)])
 
     def _sampler(self) -> Callable[[Sequence[Window]], list[SampledClips]]:
-        return partial(sample_clips, self.sources, self.spec, self._rows_and_columns())
-
-    def _rows_and_columns(self) -> tuple[int, int]:
-        stride = int(self.encoder.pipe.vae_scale_factor_spatial)
-        return self.spec.height // (stride * self.patch[1]), self.spec.width // (stride * self.patch[2])
+        stride = self.encoder.token_stride
+        grid = TokenGrid.from_video(self.spec.num_frames, self.spec.width, self.spec.height, stride)
+        return partial(sample_clips, self.sources, self.spec, grid, stride.frames)
 
     @torch.no_grad()
     def _render_and_encode(self, sampled: list[SampledClips]) -> LatentBatch:
@@ -81,7 +80,6 @@ class RenderedLatents:
         frames = film_together([clips.scenes for clips in sampled], device)  # [B, T, H, W, 3] uint8
         video = as_video(frames)
         camera_rows = torch.cat([clips.camera_rows for clips in sampled])
-        rows, columns = self._rows_and_columns()
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             latents = torch.cat([self.encoder.latents(part) for part in video.split(_ENCODED_AT_ONCE)])
             condition = None
@@ -96,7 +94,7 @@ class RenderedLatents:
         return LatentBatch(
             latents[order.to(device)],
             text[order].to(device),
-            CameraTokens(camera_rows[order].to(device), (latents.shape[2] // self.patch[0], rows, columns)),
+            CameraTokens(camera_rows[order].to(device), TokenGrid.from_latents(latents.shape, self.patch)),
             None if condition is None else condition[order.to(device)],
         )
 
@@ -112,17 +110,16 @@ class SampledClips:
 
 
 def sample_clips(
-    sources: Sequence[Source], spec: ClipSpec, rows_and_columns: tuple[int, int], windows: Sequence[Window]
+    sources: Sequence[Source], spec: ClipSpec, grid: TokenGrid, temporal_stride: int, windows: Sequence[Window]
 ) -> list[SampledClips]:
     """Scenes and cameras of some clips, one entry per source. Needs no model and no device, so it may run in any process."""
-    grid = ((spec.num_frames - 1) // TEMPORAL_STRIDE + 1, *rows_and_columns)
     sampled = []
     for number in dict.fromkeys(window.source for window in windows):
         source = sources[number]
         places = tuple(place for place, window in enumerate(windows) if window.source == number)
         shots = source.sample_shots([windows[place].shot for place in places])
         tokens = [
-            CameraTokens.from_trajectory(spec.trajectory(shot, 0, source.eta), grid, temporal_stride=TEMPORAL_STRIDE)
+            CameraTokens.from_trajectory(spec.trajectory(shot, 0, source.eta), grid, temporal_stride=temporal_stride)
             for shot in shots.trajectories
         ]
         camera_rows = CameraTokens.batch(tokens).rows

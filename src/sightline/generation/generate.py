@@ -11,9 +11,10 @@ from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.pipelines import experts, require_pipeline
 from sightline.backbones.stock import AnyWanPipeline, WanImageToVideoPipeline, WanPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.cameras.tokens import CameraTokens, LatentPose
 from sightline.cameras.trajectory import Trajectory
-from sightline.checks import checked_seed, nearest_frames, nearest_size, number, whole_number
+from sightline.checks import checked_seed, number, whole_number
 from sightline.errors import SightlineError
 from sightline.images import as_frames, load_image
 
@@ -62,8 +63,8 @@ def generate(
             f"prompt is a {type(prompt).__name__}: expected one text; call generate once for each video."
         )
     defaults = ModelInfo.of(pipe).defaults
-    steps = whole_number("steps", defaults.steps if steps is None else steps)
-    guidance = number("guidance", defaults.cfg if guidance is None else guidance)
+    steps = whole_number("steps", defaults.num_inference_steps if steps is None else steps)
+    guidance = number("guidance", defaults.guidance_scale if guidance is None else guidance)
     checked_seed(seed)
     if reserved := sorted(set(options) & _SET_BY_GENERATE):
         raise SightlineError(
@@ -109,30 +110,25 @@ def camera_tokens(
                 f"the pipeline's transformer is a {type(model).__name__}, which takes no camera: load it with "
                 "load_pipeline(model, camera=...)."
             )
-    temporal, patch = pipe.vae_scale_factor_temporal, transformers[0].config.patch_size
-    stride_y, stride_x = (pipe.vae_scale_factor_spatial * side for side in patch[1:])
-    _require_fit(trajectory, temporal * patch[0], stride_x, stride_y)
-    grid = (
-        (len(trajectory) - 1) // temporal + 1,
-        trajectory.height // stride_y,
-        trajectory.width // stride_x,
-    )
+    stride = TokenStride.from_vae(pipe.vae.config, transformers[0].config.patch_size)
+    _require_fit(trajectory, stride)
+    grid = TokenGrid.from_video(len(trajectory), trajectory.width, trajectory.height, stride)
     return CameraTokens.from_trajectory(
-        trajectory, grid, anchor=anchor, latent_pose=latent_pose, temporal_stride=temporal
+        trajectory, grid, anchor=anchor, latent_pose=latent_pose, temporal_stride=stride.frames
     )
 
 
-def _require_fit(trajectory: Trajectory, temporal: int, stride_x: int, stride_y: int) -> None:
+def _require_fit(trajectory: Trajectory, stride: TokenStride) -> None:
     frames = len(trajectory)
-    if (nearest := nearest_frames(frames, temporal)) != frames:
+    if (nearest := stride.nearest_num_frames(frames)) != frames:
         raise SightlineError(
-            f"trajectory has {frames} frames: expected {temporal}n + 1, the nearest is {nearest} "
+            f"trajectory has {frames} frames: expected {stride.frames}n + 1, the nearest is {nearest} "
             f"(trajectory.resampled({nearest}))."
         )
-    width, height = nearest_size(trajectory.width, trajectory.height, stride_x, stride_y)
+    width, height = stride.nearest_size(trajectory.width, trajectory.height)
     if (width, height) != (trajectory.width, trajectory.height):
         raise SightlineError(
-            f"trajectory is for {trajectory.width}x{trajectory.height}: expected multiples of {stride_x}x{stride_y}, "
+            f"trajectory is for {trajectory.width}x{trajectory.height}: expected multiples of {stride.width}x{stride.height}, "
             f"the nearest is {width}x{height} (trajectory.fitted({width}, {height}))."
         )
 

@@ -62,7 +62,7 @@ def estimate(
     transformer = configs["transformer"]
     channels = transformer["num_attention_heads"] * transformer["attention_head_dim"]
     per_channel = _ATTENTION + (_TOKEN_TIME if configs[""].get("expand_timesteps") else 0)
-    tokens = info.tokens(frames, width, height) * (2 if guided else 1)
+    tokens = info.grid(frames, width, height).num_tokens * (2 if guided else 1)
     denoising = tokens * channels * per_channel * size // 2
     vae, video = parts["vae"], frames * height * width * 3 * 4
     if tiled:

@@ -38,7 +38,7 @@ class Plan:
 def make_plan(job: Job, info: ModelInfo) -> Plan:
     """Refuses what cannot be filmed, before any weight is loaded."""
     defaults = info.defaults
-    steps, cfg = job.steps or defaults.steps, defaults.cfg if job.cfg is None else job.cfg
+    steps, cfg = job.steps or defaults.num_inference_steps, defaults.guidance_scale if job.cfg is None else job.cfg
     path = make_path(job, info)
     if job.world is not None:
         _require_image_model(info, "world")
@@ -62,12 +62,12 @@ def _first(given: str | None, otherwise: str) -> str:
 
 def make_path(job: Job, info: ModelInfo) -> Trajectory:
     """The job's own path; a world's is put into its place later."""
-    frames = job.frames or info.defaults.frames
+    frames = job.frames or info.defaults.num_frames
     info.require_frames(frames)
     width, height = parsed_size(job.size) if job.size else (info.defaults.width, info.defaults.height)
     info.require_size(width, height)
     if job.trajectory is not None:
-        return _from_file(job.trajectory, frames, info.temporal).fitted(width, height)
+        return _from_file(job.trajectory, frames, info.stride.frames).fitted(width, height)
     if job.world is not None and job.move is None:
         return sample_clip(job.style or DEFAULT_STYLE, job.world, frames, width, height).true
     return moves.parse(job.move or DEFAULT_MOVE, frames=frames, width=width, height=height)

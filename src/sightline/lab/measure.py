@@ -68,8 +68,8 @@ def measure(
     pipe: AnyWanPipeline,
     clips: list[HeldOutClip],
     *,
-    steps: int = LAB.steps,
-    guidance: float = LAB.cfg,
+    steps: int = LAB.num_inference_steps,
+    guidance: float = LAB.guidance_scale,
     seed: int = 0,
     progress: Any = iter,
 ) -> dict[str, Any]:

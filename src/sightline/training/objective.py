@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.data.latents import LatentBatch
 from sightline.errors import SightlineError
@@ -73,8 +74,11 @@ def flow_matching_loss(model: Any, batch: LatentBatch, drawn: Draw) -> Tensor:  
             # The clean first latent is pasted in, its tokens are at time 0, and it is left out of the loss.
             noisy[:, :, 0] = torch.where(given[:, None, None, None], x0[:, :, 0], noisy[:, :, 0])
             predicted_frames[:, 0] = (~given).float()
-            tokens = x0.shape[3] * x0.shape[4] // 4  # of a frame: patches of 2 x 2, in every Wan release
-            timestep = (timestep[:, None] * predicted_frames).repeat_interleave(tokens, dim=1)  # [B, N]
+            patch_size = getattr(
+                model, "module", model
+            ).config.patch_size  # DistributedDataParallel keeps it in .module
+            grid = TokenGrid.from_latents(x0.shape, patch_size)
+            timestep = (timestep[:, None] * predicted_frames).repeat_interleave(grid.tokens_per_frame, dim=1)  # [B, N]
         model_input = noisy
 
     if batch.empty_text is None:

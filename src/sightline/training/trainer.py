@@ -15,8 +15,8 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 
 from sightline.backbones.weights_digest import weights_digest
+from sightline.cameras.token_grid import TokenGrid
 from sightline.data.cached import CachedClips
-from sightline.data.latents import token_grid
 from sightline.errors import SightlineError
 from sightline.files import require_writable, write_atomic
 from sightline.training import checkpoint, memory, validation
@@ -72,7 +72,7 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
 
     with Report(run, recipe, accelerator) as report:
         report.say_trainable(summary(bare))
-        tokens = math.prod(token_grid(feed.held_out.read([0]).latents[0], config.patch_size))
+        tokens = TokenGrid.from_latents(feed.held_out.read([0]).latents.shape, config.patch_size).num_tokens
         report.say(memory.require_fit(memory.estimate(bare, recipe, tokens, processes), recipe, device))
         model = share(bare, recipe.parallel, processes, device)
         trainable = {name: p for name, p in bare.named_parameters() if p.requires_grad}  # sharding replaces parameters

@@ -1,0 +1,101 @@
+"""The configurations of the released Wan2.2 models, as their configuration files on the hub state them.
+
+Only the VAE's latent statistics are left out (they are 0 and 1 here): time, memory and shapes do not depend on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sightline.cameras.token_grid import TokenStride
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """The video a model is made for, and how it is sampled."""
+
+    num_frames: int
+    width: int
+    height: int
+    num_inference_steps: int
+    guidance_scale: float
+
+
+@dataclass(frozen=True)
+class WanConfig:
+    """One release. transformer, vae and text_encoder: the arguments of their classes."""
+
+    hub_id: str
+    pipeline_class: str
+    pipeline: Mapping[str, Any]  # the flags in model_index.json
+    transformer: Mapping[str, Any]
+    two_experts: bool  # whether there is a transformer_2, of the same configuration
+    vae: Mapping[str, Any]
+    text_encoder: Mapping[str, Any]
+    flow_shift: float  # of the scheduler
+    defaults: Defaults
+
+    @property
+    def stride(self) -> TokenStride:
+        """The frames and pixels that one token covers."""
+        return TokenStride.from_vae(self.vae, self.transformer["patch_size"])
+
+    def components(self) -> dict[str, Mapping[str, Any]]:
+        """The configuration of each component by its name; that of the pipeline itself is "", as in ModelInfo."""
+        experts = ("transformer", "transformer_2") if self.two_experts else ("transformer",)
+        models = dict.fromkeys(experts, self.transformer) | {"vae": self.vae, "text_encoder": self.text_encoder}
+        return {"": self.pipeline, **models}
+
+
+_TEXT_ENCODER = {"d_model": 4096, "d_kv": 64, "d_ff": 10240, "num_layers": 24, "num_heads": 64, "vocab_size": 256384}
+_TRANSFORMER = {"patch_size": (1, 2, 2), "attention_head_dim": 128, "text_dim": 4096, "freq_dim": 256}
+_5B = _TRANSFORMER | {
+    "num_attention_heads": 24, "num_layers": 30, "ffn_dim": 14336, "in_channels": 48, "out_channels": 48,
+}  # fmt: skip
+_14B = _TRANSFORMER | {"num_attention_heads": 40, "num_layers": 40, "ffn_dim": 13824, "out_channels": 16}
+_VAE_21 = {
+    "z_dim": 16, "base_dim": 96, "dim_mult": [1, 2, 4, 4], "num_res_blocks": 2,
+    "temperal_downsample": [False, True, True],
+}  # fmt: skip
+_VAE_22 = _VAE_21 | {
+    "z_dim": 48, "base_dim": 160, "decoder_base_dim": 256, "in_channels": 12, "out_channels": 12, "is_residual": True,
+    "patch_size": 2, "scale_factor_spatial": 16, "scale_factor_temporal": 4,
+    "latents_mean": [0.0] * 48, "latents_std": [1.0] * 48,
+}  # fmt: skip
+
+TI2V_5B = WanConfig(
+    hub_id="Wan-AI/Wan2.2-TI2V-5B-Diffusers",
+    pipeline_class="WanPipeline",
+    pipeline={"expand_timesteps": True, "boundary_ratio": None},
+    transformer=_5B,
+    two_experts=False,
+    vae=_VAE_22,
+    text_encoder=_TEXT_ENCODER,
+    flow_shift=5.0,
+    defaults=Defaults(num_frames=81, width=832, height=480, num_inference_steps=50, guidance_scale=5.0),
+)
+I2V_A14B = WanConfig(
+    hub_id="Wan-AI/Wan2.2-I2V-A14B-Diffusers",
+    pipeline_class="WanImageToVideoPipeline",
+    pipeline={"expand_timesteps": False, "boundary_ratio": 0.9},
+    transformer=_14B | {"in_channels": 36},
+    two_experts=True,
+    vae=_VAE_21,
+    text_encoder=_TEXT_ENCODER,
+    flow_shift=5.0,
+    defaults=Defaults(num_frames=81, width=832, height=480, num_inference_steps=40, guidance_scale=3.5),
+)
+T2V_A14B = WanConfig(
+    hub_id="Wan-AI/Wan2.2-T2V-A14B-Diffusers",
+    pipeline_class="WanPipeline",
+    pipeline={"expand_timesteps": False, "boundary_ratio": 0.875},
+    transformer=_14B | {"in_channels": 16},
+    two_experts=True,
+    vae=_VAE_21,
+    text_encoder=_TEXT_ENCODER,
+    flow_shift=12.0,
+    defaults=Defaults(num_frames=81, width=832, height=480, num_inference_steps=40, guidance_scale=4.0),
+)
+WAN_CONFIGS = {"TI2V-5B": TI2V_5B, "I2V-A14B": I2V_A14B, "T2V-A14B": T2V_A14B}
