@@ -44,7 +44,7 @@ def random_pipeline(
     pipe = WanImageToVideoPipeline(tokenizer=tiny_tokenizer(), scheduler=scheduler, expand_timesteps=True, **parts)
     sl.attach_camera(pipe, sl.Scope())
     with torch.no_grad():
-        for layer in pipe.transformer.camera_layers:  # as if trained: a zero would hide a broken addition
+        for layer in pipe.transformer.encoding_layers:  # as if trained: a zero would hide a broken addition
             layer.alpha_q.fill_(0.3)
             layer.alpha_k.fill_(0.3)
     return pipe.to(device)

@@ -36,7 +36,7 @@ def main(output: Path = Path("outputs/training"), steps: int = 3) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        print(f"step {step}: loss {loss.item():.3f}, alpha_q of layer 0 {model.camera_layers[0].alpha_q.item():+.4f}")
+        print(f"step {step}: loss {loss.item():.3f}, alpha_q of layer 0 {model.encoding_layers[0].alpha_q.item():+.4f}")
 
     sl.save_camera(model, output / "camera.safetensors")
     again = sl.load_camera(base, output / "camera.safetensors")

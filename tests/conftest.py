@@ -94,7 +94,7 @@ def wake(model: Any, alpha: float = 0.7, seed: int = 3) -> Any:
     """Give every camera layer weights as after training, so that the camera matters."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
-        for layer in model.camera_layers:
+        for layer in model.encoding_layers:
             for name, parameter in layer.named_parameters():
                 parameter += 0.1 * torch.randn(parameter.shape, generator=generator).to(parameter)
                 if name.startswith("alpha"):

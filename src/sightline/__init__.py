@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sightline import encodings, evaluation
     from sightline.backbones import inspect
     from sightline.backbones.accelerate import accelerate
-    from sightline.backbones.adapter import load_camera, save_camera
+    from sightline.backbones.camera_weights import load_camera, save_camera
     from sightline.backbones.pipelines import attach_camera, load_pipeline, save_pipeline_camera
     from sightline.backbones.wan import CameraWanTransformer3DModel
     from sightline.cameras import lens, moves, plucker, se3
@@ -44,8 +44,8 @@ _MODULES = {
 }
 _NAMES = {
     "accelerate": "sightline.backbones.accelerate",
-    "load_camera": "sightline.backbones.adapter",
-    "save_camera": "sightline.backbones.adapter",
+    "load_camera": "sightline.backbones.camera_weights",
+    "save_camera": "sightline.backbones.camera_weights",
     "CameraWanTransformer3DModel": "sightline.backbones.wan",
     "CameraTokens": "sightline.cameras.tokens",
     "Trajectory": "sightline.cameras.trajectory",

@@ -25,21 +25,21 @@ def test_distance_is_0_for_the_reciprocal_form_at_any_scale_and_1_for_none_of_it
     model = retrofit(flip=flip)
     swap = [3, 4, 5, 0, 1, 2, 6]
     with torch.no_grad():
-        for layer in model.camera_layers:
+        for layer in model.encoding_layers:
             identity = layer.project_q.clone()
             layer.project_k.copy_(3 * (identity if flip else identity[:, swap]))
     form = inspect.ray_form(model)
     assert form.distance.max() < 1e-6
     torch.testing.assert_close(form.scale, torch.full((2, 2), 3.0), atol=1e-5, rtol=0)
     with torch.no_grad():
-        for layer in model.camera_layers:
+        for layer in model.encoding_layers:
             layer.project_k.copy_(layer.project_k[:, swap])
     torch.testing.assert_close(inspect.ray_form(model).distance, torch.ones(2, 2))
 
 
 def test_the_matrix_is_e_q_transposed_e_k_by_hand():
     model = wake(retrofit())
-    layer = model.camera_layers[1]
+    layer = model.encoding_layers[1]
     expected = layer.project_q[12:].T @ layer.project_k[12:]  # second head of 12 channels
     torch.testing.assert_close(inspect.ray_form(model).matrix[1, 1], expected)
 
@@ -48,7 +48,7 @@ def test_the_four_terms_add_up_to_the_logits_of_the_model(tokens):
     model = wake(retrofit())
     inputs = model_inputs(model)
     seen = []
-    model.blocks[1].attn1.camera.register_forward_hook(lambda _m, _args, out: seen.append(out))
+    model.blocks[1].attn1.camera_encoding.register_forward_hook(lambda _m, _args, out: seen.append(out))
     terms = inspect.score_terms(model, [0, 17, 47], layer=1, **inputs, attention_kwargs={"camera": tokens})
     query, key, _ = seen[0]
     logits = torch.einsum("bqhd,bnhd->bhqn", query[:, [0, 17, 47]], key) / 12**0.5

@@ -54,7 +54,7 @@ def ddp(model, rank):
 def fsdp2(model, rank):
     for block in model.blocks:
         # The rays' own unit stays float32 whatever the policy of the rest; no inputs are rounded on the way in.
-        fully_shard(block.attn1.camera, mp_policy=MixedPrecisionPolicy(cast_forward_inputs=False))
+        fully_shard(block.attn1.camera_encoding, mp_policy=MixedPrecisionPolicy(cast_forward_inputs=False))
         fully_shard(block, mp_policy=MixedPrecisionPolicy(cast_forward_inputs=False))
     fully_shard(model, mp_policy=MixedPrecisionPolicy(cast_forward_inputs=False))
     inputs, camera = share_of(model_inputs(model, batch=BATCH, per_token_time=True), two_clips(), rank)
@@ -67,12 +67,12 @@ def fsdp2_bf16(model, rank):
     policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, cast_forward_inputs=False)
     exact = MixedPrecisionPolicy(cast_forward_inputs=False)
     seen = {}
-    layer = model.blocks[0].attn1.camera
+    layer = model.blocks[0].attn1.camera_encoding
     layer.register_forward_pre_hook(lambda _m, args: seen.update(camera=args[4].dtype))
     model.rope.register_forward_hook(lambda _m, _i, out: seen.update(rope=out[0].dtype))
     model.condition_embedder.timesteps_proj.register_forward_pre_hook(lambda _m, args: seen.update(time=args[0]))
     for block in model.blocks:
-        fully_shard(block.attn1.camera, mp_policy=exact)
+        fully_shard(block.attn1.camera_encoding, mp_policy=exact)
         fully_shard(block, mp_policy=policy)
     fully_shard(model, mp_policy=exact)
     inputs, camera = share_of(model_inputs(model, batch=BATCH), two_clips(), rank)

@@ -36,7 +36,7 @@ def test_the_base_is_a_stock_pipeline_and_the_camera_leaves_it_so():
     assert type(pipe.transformer).__name__ == "WanTransformer3DModel"
     before = {name: tensor.clone() for name, tensor in pipe.transformer.state_dict().items()}
     model = sl.load_camera(pipe.transformer, shipped.camera())
-    assert model.encoding.moment_floor == 0.1
+    assert model.encoding.min_moment == 0.1
     assert all(torch.equal(tensor, before[name]) for name, tensor in pipe.transformer.state_dict().items())
 
 

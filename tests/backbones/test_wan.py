@@ -14,11 +14,11 @@ from safetensors.torch import load_file, save_file
 
 from sightline.backbones import attention
 from sightline.backbones.tiny import tiny_transformer
-from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
+from sightline.backbones.wan import ENCODING_KEY, CameraWanTransformer3DModel
 from sightline.backbones.wan_configs import I2V_A14B, TI2V_5B
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Scope
-from sightline.encodings.protocol import CameraLayer
+from sightline.encodings.protocol import EncodingLayer
 from sightline.errors import SightlineError
 from tests.conftest import TOLERANCE, model_inputs, random_trajectory, smooth_trajectory, wake
 
@@ -78,7 +78,7 @@ def test_tokens_that_have_no_camera_change_nothing_either():
 def test_an_encoding_that_touches_no_stage_is_the_stock_layer_bit_for_bit(tokens):
     base, model = tiny_transformer(), retrofit()
     for block in model.blocks:
-        block.attn1.camera = CameraLayer()
+        block.attn1.camera_encoding = EncodingLayer()
     inputs = model_inputs(base)
     assert torch.equal(run(model, inputs, tokens), run(base, inputs))
 
@@ -120,14 +120,14 @@ def test_alpha_has_a_gradient_at_step_0_and_everything_moves_within_three_steps(
     model = retrofit().train()
     inputs = model_inputs(model)
     target = torch.randn(1, 48, 3, 8, 8)
-    start = {name: value.clone() for name, value in model.state_dict().items() if CAMERA_KEY in name}
+    start = {name: value.clone() for name, value in model.state_dict().items() if ENCODING_KEY in name}
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)  # no decay: only a gradient moves a parameter
     for step in range(3):
         optimizer.zero_grad()
         output = model(**inputs, attention_kwargs={"camera": tokens}, return_dict=False)[0]
         (output - target).square().mean().backward()
         if step == 0:
-            assert all(layer.alpha_q.grad.abs() > 0 and layer.alpha_k.grad.abs() > 0 for layer in model.camera_layers)
+            assert all(layer.alpha_q.grad.abs() > 0 and layer.alpha_k.grad.abs() > 0 for layer in model.encoding_layers)
         optimizer.step()
     still = [name for name, value in model.state_dict().items() if name in start and torch.equal(value, start[name])]
     assert still == []
@@ -198,10 +198,10 @@ def test_a_lora_lives_beside_the_camera(tokens):
     model.add_adapter(LoraConfig(r=2, target_modules=["to_q", "to_k"], init_lora_weights=True))
     assert torch.equal(run(model, inputs, tokens), expected)  # a fresh LoRA adds zero
     trained = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
-    assert all(CAMERA_KEY in name or "lora_" in name for name in trained)  # diffusers alone would freeze the camera
+    assert all(ENCODING_KEY in name or "lora_" in name for name in trained)  # diffusers alone would freeze the camera
     assert len(trained) == sum(1 for _ in model.camera_parameters()) + 2 * 2 * 4  # q and k, A and B, of 4 attentions
     model(**inputs, attention_kwargs={"camera": tokens, "scale": 0.5}, return_dict=False)[0].sum().backward()
-    assert all(layer.project_q.grad.abs().sum() > 0 for layer in model.camera_layers)
+    assert all(layer.project_q.grad.abs().sum() > 0 for layer in model.encoding_layers)
 
 
 def test_layerwise_casting_leaves_the_camera_in_float32(tokens):
@@ -231,14 +231,14 @@ def test_rays_timesteps_and_rope_stay_float32_in_a_bf16_model(tmp_path, tokens):
     retrofit().save_pretrained(tmp_path)
     model = CameraWanTransformer3DModel.from_pretrained(tmp_path, dtype=torch.bfloat16).eval()
     assert model.blocks[0].attn1.to_q.weight.dtype == torch.bfloat16
-    assert {parameter.dtype for layer in model.camera_layers for parameter in layer.parameters()} == {torch.float32}
+    assert {parameter.dtype for layer in model.encoding_layers for parameter in layer.parameters()} == {torch.float32}
     assert model.rope.freqs_cos.dtype == torch.float32
     seen = {}
 
     def remember_rays(_module, args):
         seen["query"], seen["camera"] = args[1].dtype, args[4].dtype
 
-    model.blocks[0].attn1.camera.register_forward_pre_hook(remember_rays)
+    model.blocks[0].attn1.camera_encoding.register_forward_pre_hook(remember_rays)
     model.rope.register_forward_hook(lambda _m, _i, out: seen.update(rope=out[0].dtype, carried=out[2].dtype))
     model.condition_embedder.time_embedder.register_forward_pre_hook(lambda _m, args: seen.update(time=args[0].dtype))
     run(model, model_inputs(model), tokens)
@@ -249,7 +249,7 @@ def test_autocast_trains_in_bf16_with_float32_rays(tokens):
     model = wake(retrofit()).train()
     inputs = model_inputs(model)
     seen = []
-    model.blocks[0].attn1.camera.register_forward_pre_hook(lambda _m, args: seen.append(args[4].dtype))
+    model.blocks[0].attn1.camera_encoding.register_forward_pre_hook(lambda _m, args: seen.append(args[4].dtype))
     with torch.autocast("cpu", torch.bfloat16):
         model(**inputs, attention_kwargs={"camera": tokens}, return_dict=False)[0].float().square().mean().backward()
     assert seen == [torch.float32]
@@ -284,7 +284,7 @@ def test_the_retrofit_keeps_dtype_training_mode_and_frozen_parameters():
     model = CameraWanTransformer3DModel.from_transformer(base, Scope())
     assert model.training and model.blocks[0].attn1.to_q.weight.dtype == torch.bfloat16
     assert not model.patch_embedding.weight.requires_grad and model.blocks[0].attn1.to_q.weight.requires_grad
-    assert all(parameter.requires_grad for layer in model.camera_layers for parameter in layer.parameters())
+    assert all(parameter.requires_grad for layer in model.encoding_layers for parameter in layer.parameters())
     copy.deepcopy(model)
 
 
@@ -309,9 +309,9 @@ def test_weights_of_another_encoding_are_refused_by_name(tmp_path):
 def test_spoilt_weights_are_refused(tmp_path):
     model = retrofit()
     with torch.no_grad():
-        model.camera_layers[1].gate_out[0, 0] = torch.nan
+        model.encoding_layers[1].gate_out[0, 0] = torch.nan
     model.save_pretrained(tmp_path)
-    with pytest.raises(SightlineError, match=r"blocks\.1\.attn1\.camera\.gate_out that are not finite"):
+    with pytest.raises(SightlineError, match=r"blocks\.1\.attn1\.camera_encoding\.gate_out that are not finite"):
         CameraWanTransformer3DModel.from_pretrained(tmp_path)
     file = next(tmp_path.glob("*.safetensors"))
     file.write_bytes(file.read_bytes()[:1000])

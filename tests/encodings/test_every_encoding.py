@@ -13,9 +13,9 @@ import sightline as sl
 from benchmarks import encoding_parameters
 from benchmarks.train_every_encoding import ROWS
 from sightline.backbones import attention
-from sightline.backbones.adapter import load_camera, save_camera
+from sightline.backbones.camera_weights import load_camera, save_camera
 from sightline.backbones.tiny import tiny_pipeline, tiny_transformer
-from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
+from sightline.backbones.wan import ENCODING_KEY, CameraWanTransformer3DModel
 from sightline.backbones.wan_configs import TI2V_5B
 from sightline.cameras import se3
 from sightline.cameras.tokens import CameraTokens
@@ -168,7 +168,7 @@ def test_compiled_blocks_and_gradient_checkpointing_change_nothing(row, tokens):
     inputs = model_inputs(model, per_token_time=True)
     expected = gradients(model, inputs, tokens)
     output = run(model, inputs, tokens)
-    camera = [value for name, value in expected.items() if CAMERA_KEY in name]
+    camera = [value for name, value in expected.items() if ENCODING_KEY in name]
     assert all(value.isfinite().all() and value.abs().sum() > 0 for value in camera)
     torch.compiler.reset()  # rows share code, and dynamo counts recompilations of a function over all of them
     model.compile_repeated_blocks(fullgraph=True, backend="aot_eager")
@@ -186,7 +186,7 @@ def test_bf16_models_and_autocast_keep_cameras_in_float32(row, tokens):
     inputs = model_inputs(model)
     expected = run(model, inputs, tokens)
     seen = []
-    for layer in model.camera_layers:
+    for layer in model.encoding_layers:
         layer.register_forward_pre_hook(lambda _m, args: seen.append(args[-1]))
     with torch.autocast("cpu", torch.bfloat16):
         found = run(model, inputs, tokens)
@@ -197,7 +197,7 @@ def test_bf16_models_and_autocast_keep_cameras_in_float32(row, tokens):
     rounded = CameraWanTransformer3DModel.from_transformer(base, model.encoding)
     assert {parameter.dtype for parameter in rounded.camera_parameters()} <= {torch.float32}
     rounded.load_state_dict(
-        {name: value for name, value in model.state_dict().items() if CAMERA_KEY in name}, strict=False
+        {name: value for name, value in model.state_dict().items() if ENCODING_KEY in name}, strict=False
     )
     half = {name: value if name == "timestep" else value.bfloat16() for name, value in inputs.items()}
     found = run(rounded, half, tokens)
@@ -266,7 +266,7 @@ def test_a_few_steps_lower_the_loss(row, clips):
     settings = OptimizerConfig(max_steps=6, learning_rate=2e-3)
     trainable = choose_trainable(model, ModelConfig(trainable="all"))
     optimizer, losses = make_optimizer(trainable, settings), []
-    before = {name: value.detach().clone() for name, value in model.named_parameters() if CAMERA_KEY in name}
+    before = {name: value.detach().clone() for name, value in model.named_parameters() if ENCODING_KEY in name}
     batch, drawn = clips
     for step in range(settings.max_steps):
         loss = flow_matching_loss(model, batch, drawn).mean()

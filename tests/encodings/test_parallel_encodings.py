@@ -34,13 +34,13 @@ def fsdp2(rank):
     for row in CHOSEN:
         model, policy = wake(retrofit(row)).train(), MixedPrecisionPolicy(cast_forward_inputs=False)
         for block in model.blocks:
-            fully_shard(block.attn1.camera, mp_policy=policy)
+            fully_shard(block.attn1.camera_encoding, mp_policy=policy)
             fully_shard(block, mp_policy=policy)
         fully_shard(model, mp_policy=policy)
         inputs, camera = share_of(model_inputs(model, batch=BATCH, per_token_time=True), two_clips(), rank)
         backward(model, inputs, camera)
         found |= {f"{row}: {name}": whole(parameter.grad) for name, parameter in model.named_parameters()}
-        for layer in model.camera_layers:  # what validation reads, from whole weights
+        for layer in model.encoding_layers:  # what validation reads, from whole weights
             found |= {f"{row}: {name}": torch.tensor(value) for name, value in layer("figures").items()}
     return found
 

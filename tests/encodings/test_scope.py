@@ -38,7 +38,7 @@ def paper(layer: ScopeLayer, row: torch.Tensor) -> tuple[torch.Tensor, torch.Ten
     """Equations 8 to 12 for one token, with nothing shared with the implementation but the parameters."""
     p = {name: value.detach().double() for name, value in layer.named_parameters()}
     d, m, delta = row[:3], row[3:6], row[22]
-    size = max(float(m.norm()), layer.settings.moment_floor)
+    size = max(float(m.norm()), layer.settings.min_moment)
     s = math.log(size)
     f_q = torch.tensor([*d, *(m / size), s], dtype=torch.float64)
     f_k = torch.tensor([*(m / size), *d, s] if layer.settings.flip else [*d, *(m / size), s], dtype=torch.float64)
@@ -60,7 +60,7 @@ def paper(layer: ScopeLayer, row: torch.Tensor) -> tuple[torch.Tensor, torch.Ten
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"projection": "mlp"}, {"flip": False}, {"moment_floor": 0.5, "gate_hidden": 3}]
+    "settings", [{}, {"projection": "mlp"}, {"flip": False}, {"min_moment": 0.5, "gate_hidden": 3}]
 )
 def test_it_is_the_paper_token_by_token(settings):
     layer, camera = trained_layer(**settings), camera_rows()
@@ -212,7 +212,7 @@ def test_a_still_camera_gives_finite_numbers_and_gradients():
         ({"alpha": math.nan}, "alpha is nan"),
         ({"alpha": "much"}, "alpha is 'much'"),
         ({"flip": "no"}, "flip is 'no'"),
-        ({"moment_floor": 0.0}, "moment_floor is 0.0"),
+        ({"min_moment": 0.0}, "min_moment is 0.0"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings, sentence):

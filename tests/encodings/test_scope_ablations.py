@@ -39,7 +39,7 @@ def slow_pe(layer: ScopeLayer, side: str, row: Tensor) -> Tensor:  # [90] -> [di
     if not s.ngi:
         ray = torch.cat([m, d] if swapped else [d, m])
         return p[f"alpha_{side}"] * (p[f"project_{side}"] @ ray)
-    size = max(float(m.norm()), s.moment_floor)
+    size = max(float(m.norm()), s.min_moment)
     unit, log = m / size, torch.tensor([math.log(size)], dtype=torch.float64)
     feature = torch.cat([unit, d, log] if swapped else [d, unit, log])
     if s.projection == "mlp":

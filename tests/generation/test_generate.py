@@ -76,10 +76,10 @@ def test_both_experts_get_the_camera(saved):
     called = []
     for expert in experts:
         assert isinstance(expert, CameraWanTransformer3DModel)
-        expert.camera_layers[0].register_forward_hook(lambda module, _a, _o: called.append(id(module)))
+        expert.encoding_layers[0].register_forward_hook(lambda module, _a, _o: called.append(id(module)))
     quiet(pipe)
     sl.generate(pipe, picture_for(kind), "a room", smooth_trajectory(), steps=6)
-    assert set(called) == {id(expert.camera_layers[0]) for expert in experts}
+    assert set(called) == {id(expert.encoding_layers[0]) for expert in experts}
 
 
 def test_a_saved_pipeline_comes_back_with_its_camera(saved, tmp_path):

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from sightline.encodings import Scope
 from sightline.encodings.rotary import apply_rope
 from sightline.errors import SightlineError
-from sightline.kernels import ops, plain
-from sightline.kernels.plain import ScopeWeights
+from sightline.kernels import ops, reference
+from sightline.kernels.reference import ScopeWeights
 from tests.kernels.cases import TOLERANCE, apart, qk_arguments
 
 SHAPES: list[dict[str, Any]] = [
@@ -37,14 +37,14 @@ def test_the_kernels_equal_the_twin_forward_and_backward(shape, dtype, device):
     from sightline.kernels import qk_backward_triton, qk_triton
 
     arguments = qk_arguments(**shape, dtype=dtype, device=device)
-    for one, other in zip(qk_triton.qk(*arguments), plain.qk(*arguments), strict=True):
+    for one, other in zip(qk_triton.qk(*arguments), reference.qk(*arguments), strict=True):
         assert one.dtype == dtype and one.shape == other.shape and one.is_contiguous()
         assert apart(one, other) < TOLERANCE[dtype]
     # A gradient along what the camera adds, so that alpha's, one sum over everything, does not cancel.
-    without = plain.qk(*arguments[:6], None, [], *arguments[8:])
-    grads = [torch.randn_like(x) + x - y for x, y in zip(plain.qk(*arguments), without, strict=True)]
+    without = reference.qk(*arguments[:6], None, [], *arguments[8:])
+    grads = [torch.randn_like(x) + x - y for x, y in zip(reference.qk(*arguments), without, strict=True)]
     found = qk_backward_triton.qk_backward(*grads, *arguments)
-    for number, (one, other) in enumerate(zip(found, plain.qk_backward(*grads, *arguments), strict=True)):
+    for number, (one, other) in enumerate(zip(found, reference.qk_backward(*grads, *arguments), strict=True)):
         assert one.shape == other.shape and one.dtype == other.dtype
         assert apart(one, other) < TOLERANCE[dtype], number
 
@@ -58,7 +58,7 @@ def test_runs_of_several_tiles(monkeypatch, device):
     arguments = qk_arguments(tokens=70, batch=1, heads=1, device=device)
     grads = [torch.randn_like(x) for x in arguments[:2]]
     found = qk_backward_triton.qk_backward(*grads, *arguments)
-    for number, (one, other) in enumerate(zip(found, plain.qk_backward(*grads, *arguments), strict=True)):
+    for number, (one, other) in enumerate(zip(found, reference.qk_backward(*grads, *arguments), strict=True)):
         assert apart(one, other) < 10 * TOLERANCE[torch.float32], number  # alpha's gradient is a sum that cancels
 
 
@@ -66,7 +66,7 @@ def test_shapes_that_do_not_fit_are_refused_before_a_kernel_reads_beyond_them(de
     from sightline.kernels import qk_triton
 
     fitting = qk_arguments(device=device)
-    for place, name in ((1, "key"), (2, "norm_query"), (4, "cos"), (5, "sin"), (6, "camera")):
+    for place, name in ((1, "key"), (2, "norm_query"), (4, "cos"), (5, "sin"), (6, "camera_rows")):
         arguments = list(fitting)
         arguments[place] = arguments[place][:-1] if place == 2 else arguments[place][:, :-1]
         with pytest.raises(SightlineError, match=f"{name} has shape"):
@@ -79,7 +79,7 @@ def test_rows_of_fused_projections_and_shards_of_a_sequence(cameras, device):
     from sightline.kernels import qk_triton
 
     arguments = qk_arguments(cameras=cameras, device=device)
-    whole = plain.qk(*arguments)
+    whole = reference.qk(*arguments)
     joint = torch.cat([*arguments[:2], torch.zeros_like(arguments[0])], dim=-1)
     strided = [*joint.chunk(3, dim=-1)[:2], *arguments[2:]]
     half = [x[:, 4:] for x in strided[:2]] + arguments[2:4] + [x[:, 4:] for x in arguments[4:6]] + arguments[6:]
@@ -114,7 +114,7 @@ def test_no_nan_where_the_moment_is_zero_or_there_is_no_camera(device):
 
 
 def test_the_twin_is_the_model_s_own_path():
-    layer = Scope(gate_hidden=5, moment_floor=1e-3).layer(36, 3).double()
+    layer = Scope(gate_hidden=5, min_moment=1e-3).layer(36, 3).double()
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
@@ -124,7 +124,7 @@ def test_the_twin_is_the_model_s_own_path():
     normed = [F.rms_norm(x, (36,), w, 1e-6) for x, w in zip(arguments[:2], arguments[2:4], strict=True)]
     rotated = [apply_rope(x.unflatten(-1, (3, 12)), *arguments[4:6]) for x in normed]
     expected = layer("inject", *rotated, rotated[0], arguments[6])[:2]
-    for one, other in zip(plain.qk(*arguments), expected, strict=True):
+    for one, other in zip(reference.qk(*arguments), expected, strict=True):
         assert apart(one, other.flatten(2)) < TOLERANCE[torch.float64]
 
 
@@ -136,7 +136,7 @@ def test_gradcheck_and_the_twin_s_written_out_gradient(cameras):
     def call(function: Any) -> Any:
         return lambda *x: function(*x[:4], *arguments[4:7], list(x[4:]), *arguments[8:])
 
-    assert torch.autograd.gradcheck(call(plain.qk), inputs, fast_mode=True)
+    assert torch.autograd.gradcheck(call(reference.qk), inputs, fast_mode=True)
     assert torch.autograd.gradcheck(call(ops.qk), inputs, fast_mode=True)  # float64: the twin and its own backward
 
 
@@ -174,7 +174,7 @@ def test_real_widths_on_a_gpu(heads, tokens, dtype, device):
     arguments = qk_arguments(2, tokens, heads, 128, cameras=1, hidden=16, dtype=dtype, device=device)
     inputs = [x.requires_grad_() for x in leaves(arguments)]
     results = []
-    for function in (ops.qk, plain.qk):
+    for function in (ops.qk, reference.qk):
         outputs = function(*arguments)
         grads = [torch.sin(7 * x.detach()) for x in arguments[:2]]
         results.append([*outputs, *torch.autograd.grad(outputs, inputs, grads)])

@@ -138,4 +138,4 @@ def test_the_loss_is_float32_and_reaches_every_camera_parameter():
         loss = flow_matching_loss(model, batch, draw(batch, ObjectiveConfig(), 0))
     assert loss.dtype == torch.float32 and loss.shape == (2,)
     loss.mean().backward()
-    assert all(p.grad.abs().sum() > 0 for layer in model.camera_layers for p in layer.parameters())
+    assert all(p.grad.abs().sum() > 0 for layer in model.encoding_layers for p in layer.parameters())

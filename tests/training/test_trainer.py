@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import load_file
 
-from sightline.backbones.adapter import load_camera
+from sightline.backbones.camera_weights import load_camera
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.errors import SightlineError
@@ -124,14 +124,14 @@ def test_only_the_named_set_is_trained_and_it_exports(small, tmp_path, train):
     recipe = changed(changed(small, "model", trainable=train), "optimizer", max_steps=3)
     trainer.train(recipe)
     names = set(load_file(last_checkpoint(recipe.output) / "weights.safetensors"))
-    assert any(".camera." in name for name in names)
-    parts = {"paper": ("attn1", "ffn", "scale_shift"), "encoding": (".camera.",), "self_attention": ("attn1",)}
-    allowed = parts.get(train, (".camera.", "lora_"))
+    assert any(".camera_encoding." in name for name in names)
+    parts = {"paper": ("attn1", "ffn", "scale_shift"), "encoding": (".camera_encoding.",), "self_attention": ("attn1",)}
+    allowed = parts.get(train, (".camera_encoding.", "lora_"))
     assert all(any(part in name for part in allowed) for name in names)
     folder = export(Path(recipe.output), tmp_path / "model")
     model = CameraWanTransformer3DModel.from_pretrained(folder)
     average = load_file(last_checkpoint(recipe.output) / "average.safetensors")
-    name = "blocks.0.attn1.camera.alpha_q"
+    name = "blocks.0.attn1.camera_encoding.alpha_q"
     assert torch.equal(model.state_dict()[name], average[name]) and average[name].abs() > 0
     if train in ("encoding", "lora"):  # the camera, and LoRA weights beside it, make a file for the same base
         file = export(Path(recipe.output), tmp_path / "camera.safetensors")
@@ -161,7 +161,7 @@ def test_a_run_goes_on_from_a_camera_file_with_lora_weights(small, tmp_path, tra
 def test_camera_free_training_uses_the_same_trainer(small):
     recipe = changed(small, "model", encoding=None)
     assert all(
-        ".camera." not in name for name in load_file(last_checkpoint(trainer.train(recipe)) / "weights.safetensors")
+        ".camera_encoding." not in name for name in load_file(last_checkpoint(trainer.train(recipe)) / "weights.safetensors")
     )
 
 

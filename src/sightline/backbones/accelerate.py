@@ -73,11 +73,11 @@ def _turn_on(model: WanTransformer3DModel) -> None:
             kept.add(type(block.attn1.processor).__name__)
     for name in sorted(kept):
         _log.info("%s keeps the eager path: expected diffusers' own, before offloading, sharding and caching.", name)
-    camera = getattr(model.blocks[0].attn1, "camera", None)
-    if camera is not None and not fused.can_fuse(camera):
+    layer = getattr(model.blocks[0].attn1, "camera_encoding", None)
+    if layer is not None and not fused.can_fuse(layer):
         _log.info(
             "The camera of %s keeps the eager path in attention: only SCoPE in the paper's form is fused there.",
-            type(camera).__name__,
+            type(layer).__name__,
         )
 
 
@@ -94,7 +94,9 @@ def _turn_off(model: WanTransformer3DModel) -> None:
     for block in model.blocks:
         attn = block.attn1
         if isinstance(attn.processor, fused.FusedWanAttnProcessor):
-            _change_processor(attn, CameraWanAttnProcessor() if hasattr(attn, "camera") else wan.WanAttnProcessor())
+            _change_processor(
+                attn, CameraWanAttnProcessor() if hasattr(attn, "camera_encoding") else wan.WanAttnProcessor()
+            )
 
 
 def _change_class(module: nn.Module, classes: dict[type, type]) -> bool:

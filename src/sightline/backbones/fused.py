@@ -16,7 +16,7 @@ from diffusers.models.transformers.transformer_wan import WanAttention, WanAttnP
 from torch import Tensor, nn
 
 from sightline.backbones.attention import CameraWanAttnProcessor
-from sightline.encodings.protocol import Attend, CameraLayer, Layer
+from sightline.encodings.protocol import Attend, EncodingLayer, Layer
 from sightline.kernels import ops, usable
 
 MOST_TIMESTEPS = 64  # in one call; more, as when every frame has its own noise, take the stock path
@@ -34,8 +34,8 @@ class FusedWanAttnProcessor(CameraWanAttnProcessor):
         rotary_emb: tuple[Tensor, ...] | None = None,  # cos, sin [1, N, 1, D], and the camera in a camera model
     ) -> Tensor:
         assert rotary_emb is not None and encoder_hidden_states is None, "fused processors are for self-attention only"
-        cos, sin, *camera = rotary_emb
-        if camera and camera[0].shape[-1]:
+        cos, sin, *camera_rows = rotary_emb
+        if camera_rows and camera_rows[0].shape[-1]:
             return super().__call__(attn, hidden_states, None, attention_mask, rotary_emb)
         if not _at_hand(attn, hidden_states):
             return WanAttnProcessor.__call__(self, attn, hidden_states, None, attention_mask, (cos, sin))
@@ -46,15 +46,15 @@ class FusedWanAttnProcessor(CameraWanAttnProcessor):
         return attn.to_out[1](attn.to_out[0](output))
 
     def positioned(
-        self, attn: WanAttention, hidden: Tensor, rotary: tuple[Tensor, Tensor], camera: Tensor, attend: Attend
+        self, attn: WanAttention, hidden: Tensor, rotary: tuple[Tensor, Tensor], camera_rows: Tensor, attend: Attend
     ) -> tuple[Tensor, Tensor, Tensor, Layer]:
-        method: CameraLayer = attn.camera
+        method: EncodingLayer = attn.camera_encoding
         if not can_fuse(method) or not _at_hand(attn, hidden):
-            return super().positioned(attn, hidden, rotary, camera, attend)
+            return super().positioned(attn, hidden, rotary, camera_rows, attend)
         query, key, value = _get_qkv_projections(attn, hidden, None)
         if "inject" in method.touches:
             norms = (attn.norm_q.weight, attn.norm_k.weight)
-            query, key = method("fused", query, key, norms, attn.norm_q.eps, rotary, camera)
+            query, key = method("fused", query, key, norms, attn.norm_q.eps, rotary, camera_rows)
         else:
             query, key = _plain_qk(attn, query, key, rotary)
         query, key, value = (x.unflatten(2, (attn.heads, -1)) for x in (query, key, value))
@@ -62,7 +62,7 @@ class FusedWanAttnProcessor(CameraWanAttnProcessor):
         return query, key, value, Layer(hidden, nothing, nothing, value, attend)
 
 
-def can_fuse(method: CameraLayer) -> bool:
+def can_fuse(method: EncodingLayer) -> bool:
     """Whether QKNorm and RoPE, and the camera if it enters there, can be one kernel in layers of this method."""
     if "rotate" in method.touches or ("output" in method.touches and method.looks_back):
         return False

@@ -78,9 +78,9 @@ def score_terms(
     seen: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def remember(_: Any, args: tuple[Any, ...]) -> None:
-        stage, query, key, *_, camera = args
+        stage, query, key, *_, camera_rows = args
         if stage in scope.touches:
-            seen.append((query.float(), key.float(), camera))
+            seen.append((query.float(), key.float(), camera_rows))
 
     handle = scope.register_forward_pre_hook(remember)
     try:
@@ -91,11 +91,11 @@ def score_terms(
         raise SightlineError(
             "the model ran without a camera: expected attention_kwargs={'camera': tokens} in the inputs."
         )
-    content_q, content_k, camera = seen[0]  # [B, N, H, D]
+    content_q, content_k, camera_rows = seen[0]  # [B, N, H, D]
     tokens = content_q.shape[1]
     if not numbers or not all(0 <= query < tokens for query in numbers):
         raise SightlineError(f"queries are {numbers}: expected token numbers from 0 to {tokens - 1}.")
-    ray_q, ray_k = scope.encode(camera)
+    ray_q, ray_k = scope.encode(camera_rows)
     picked = torch.tensor(numbers, device=content_q.device)
     content_q, ray_q = content_q[:, picked], ray_q[:, picked]
 
@@ -115,7 +115,7 @@ def _scope_layer(model: CameraWanTransformer3DModel, index: int) -> ScopeLayer:
         raise SightlineError(f"model is a {type(model).__name__}: expected a CameraWanTransformer3DModel.")
     if not 0 <= index < len(model.blocks):
         raise SightlineError(f"layer is {index}: expected a layer from 0 to {len(model.blocks) - 1}.")
-    layer = model.blocks[index].attn1.camera
+    layer = model.blocks[index].attn1.camera_encoding
     if not isinstance(layer, ScopeLayer):
         raise SightlineError(f"the model carries {model.config.encoding['name']!r}: expected the encoding 'scope'.")
     return layer

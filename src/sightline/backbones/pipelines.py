@@ -10,7 +10,7 @@ import torch
 from diffusers import AutoencoderKLWan, DiffusionPipeline
 
 from sightline.backbones import shipped
-from sightline.backbones.adapter import is_camera_file, load_camera, require_same_backbone, save_camera
+from sightline.backbones.camera_weights import is_camera_file, load_camera, require_same_backbone, save_camera
 from sightline.backbones.stock import EXPERTS, AnyWanPipeline
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel

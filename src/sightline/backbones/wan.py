@@ -28,11 +28,11 @@ from sightline.backbones.attention import CameraPatchEmbedding, CameraRotaryPosE
 from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Encoding, encoding_from_config
-from sightline.encodings.protocol import CameraLayer, promote_scalars
+from sightline.encodings.protocol import EncodingLayer, promote_scalars
 from sightline.errors import SightlineError
 from sightline.files import reason
 
-CAMERA_KEY = ".attn1.camera."  # what the name of every camera parameter holds, and no other's
+ENCODING_KEY = ".attn1.camera_encoding."  # what the name of every camera parameter holds, and no other's
 
 
 class CameraWanTransformer3DModel(WanTransformer3DModel):
@@ -42,8 +42,8 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
     "camera_guidance": w beside it, the output is blind + w (seen - blind), where blind is that of absent cameras.
     """
 
-    _keep_in_fp32_modules = [*WanTransformer3DModel._keep_in_fp32_modules, "camera"]  # noqa: RUF012
-    _skip_layerwise_casting_patterns = [*WanTransformer3DModel._skip_layerwise_casting_patterns, "camera"]  # noqa: RUF012
+    _keep_in_fp32_modules = [*WanTransformer3DModel._keep_in_fp32_modules, "camera_encoding"]  # noqa: RUF012
+    _skip_layerwise_casting_patterns = [*WanTransformer3DModel._skip_layerwise_casting_patterns, "camera_encoding"]  # noqa: RUF012
     _cp_plan = {  # noqa: RUF012
         **WanTransformer3DModel._cp_plan,
         "rope": {
@@ -70,7 +70,7 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         self.patch_embedding = CameraPatchEmbedding(config.in_channels, first.inner_dim, patch, patch)
         layers = settings.layers(first.inner_dim, first.heads, len(self.blocks))
         for block, layer in zip(self.blocks, layers, strict=True):
-            block.attn1.camera = layer
+            block.attn1.camera_encoding = layer
             block.attn1.set_processor(CameraWanAttnProcessor())
 
     @property
@@ -79,13 +79,13 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         return encoding_from_config(dict(self.config.encoding))
 
     @property
-    def camera_layers(self) -> list[CameraLayer]:
+    def encoding_layers(self) -> list[EncodingLayer]:
         """The encoding's module of every self-attention layer, first to last."""
-        return [block.attn1.camera for block in self.blocks]
+        return [block.attn1.camera_encoding for block in self.blocks]
 
     def camera_parameters(self) -> Iterator[nn.Parameter]:
         """The parameters that the base model does not have."""
-        return (parameter for layer in self.camera_layers for parameter in layer.parameters())
+        return (parameter for layer in self.encoding_layers for parameter in layer.parameters())
 
     def add_adapter(self, *args: Any, **options: Any) -> None:
         """As in diffusers, which freezes everything but the new adapter; the camera stays as trainable as it was."""
@@ -112,7 +112,7 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         if copy:
             state = {name: tensor.clone() for name, tensor in state.items()}
         missing, unexpected = model.load_state_dict(state, strict=False, assign=True)
-        missing = [name for name in missing if CAMERA_KEY not in name]
+        missing = [name for name in missing if ENCODING_KEY not in name]
         if missing or unexpected:
             raise SightlineError(
                 f"base does not fit CameraWanTransformer3DModel (missing {missing[:3]}, unexpected {unexpected[:3]}): "
@@ -121,8 +121,8 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         for name, buffer in base.rope.named_buffers():
             model.rope.register_buffer(name, buffer.clone(), persistent=False)
         for block, old in zip(model.blocks, base.blocks, strict=True):
-            block.attn1.camera.to_empty(device=old.attn1.to_q.weight.device)
-            block.attn1.camera.reset_parameters()
+            block.attn1.camera_encoding.to_empty(device=old.attn1.to_q.weight.device)
+            block.attn1.camera_encoding.reset_parameters()
         for parameter, old in zip(_base_parameters(model), base.parameters(), strict=True):
             parameter.requires_grad_(old.requires_grad)
         return model.train(base.training)
@@ -146,7 +146,7 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
                     f"of the encoding {model.config.encoding['name']!r} and of its backbone."
                 )
         for name, parameter in model.named_parameters():
-            if CAMERA_KEY in name and not parameter.isfinite().all():
+            if ENCODING_KEY in name and not parameter.isfinite().all():
                 raise SightlineError(
                     f"the weights in {path} hold values in {name} that are not finite: expected numbers."
                 )
@@ -194,13 +194,13 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         tables and, for a method that embeds, in the tokens."""
         try:
             if packed is not None:
-                first: CameraLayer = self.blocks[0].attn1.camera
+                first: EncodingLayer = self.blocks[0].attn1.camera_encoding
                 if "embed" in first.touches:
                     self.patch_embedding.tokens, packed = first("embed", packed, self._grid(inputs[0]))
-                self.rope.camera = packed
+                self.rope.camera_rows = packed
             return super().forward(*inputs, **options)
         finally:
-            self.rope.camera = self.patch_embedding.tokens = None
+            self.rope.camera_rows = self.patch_embedding.tokens = None
 
     def _grid(self, hidden_states: Tensor) -> TokenGrid:
         return TokenGrid.from_latents(hidden_states.shape, self.config.patch_size)
@@ -248,7 +248,7 @@ def _require_plain_base(base: WanTransformer3DModel) -> None:
 
 
 def _base_parameters(model: nn.Module) -> list[nn.Parameter]:
-    return [parameter for name, parameter in model.named_parameters() if CAMERA_KEY not in name]
+    return [parameter for name, parameter in model.named_parameters() if ENCODING_KEY not in name]
 
 
 def _without_scalars(file: str) -> Any:

@@ -15,8 +15,8 @@ from torch import Tensor
 from sightline.bench.models import Setting, camera_tokens
 from sightline.encodings import Scope
 from sightline.encodings.rotary import apply_rope
-from sightline.kernels import ops, plain
-from sightline.kernels.plain import ScopeWeights
+from sightline.kernels import ops, reference
+from sightline.kernels.reference import ScopeWeights
 
 
 def time_kernels(setting: Setting, device: torch.device, steps: int) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def _cases(setting: Setting, device: torch.device) -> dict[str, tuple[Callable[[
     shift, scale, gate = (table[:, part] for part in range(3))
     index = (torch.arange(tokens, device=device)[None] >= tokens // setting.grid[0]).int()
     settings: dict[str, Any] = {"backend": setting.backend} if setting.backend else {}
-    compiled = {name: torch.compile(getattr(plain, name), **settings) for name in ("qk", "modulate", "add_gated")}
+    compiled = {name: torch.compile(getattr(reference, name), **settings) for name in ("qk", "modulate", "add_gated")}
 
     def stages() -> tuple[Tensor, Tensor]:
         normed = [

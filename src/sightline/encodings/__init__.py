@@ -7,7 +7,7 @@ from typing import Any
 from sightline.encodings.cameractrl import CameraCtrl
 from sightline.encodings.freqsplit import FreqSplit
 from sightline.encodings.prope import Gta, Prope
-from sightline.encodings.protocol import CameraLayer, Encoding
+from sightline.encodings.protocol import Encoding, EncodingLayer
 from sightline.encodings.recammaster import ReCamMaster
 from sightline.encodings.rerope import ReRope
 from sightline.encodings.scope import Scope
@@ -32,8 +32,8 @@ def encoding_from_config(config: dict[str, Any]) -> Encoding:
 __all__ = [
     "ENCODINGS",
     "CameraCtrl",
-    "CameraLayer",
     "Encoding",
+    "EncodingLayer",
     "FreqSplit",
     "Gta",
     "Prope",

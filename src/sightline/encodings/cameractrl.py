@@ -19,7 +19,7 @@ from sightline.cameras import lens, plucker, se3
 from sightline.cameras.tokens import FOLD, POSITION, RAW_FRAMES, ROW_WIDTH, XI
 from sightline.checks import whole_number
 from sightline.encodings.frames import has_camera
-from sightline.encodings.protocol import CameraLayer, Encoding, linear, start_linear
+from sightline.encodings.protocol import Encoding, EncodingLayer, linear, start_linear
 from sightline.errors import SightlineError
 
 CHANNELS = 6 * FOLD  # of a pixel: a ray for each raw frame
@@ -45,11 +45,11 @@ class CameraCtrl(Encoding):
     def layer(self, dim: int, heads: int) -> CameraCtrlLayer:
         return CameraCtrlLayer(self, dim, first=True)
 
-    def layers(self, dim: int, heads: int, count: int) -> list[CameraLayer]:
+    def layers(self, dim: int, heads: int, count: int) -> list[EncodingLayer]:
         return [CameraCtrlLayer(self, dim, first=index == 0) for index in range(count)]
 
 
-class CameraCtrlLayer(CameraLayer):
+class CameraCtrlLayer(EncodingLayer):
     """The first layer holds the encoder, for all; with placement "blocks", every layer a merge."""
 
     patch_weight: Tensor  # [dim, 24 p p]
@@ -87,35 +87,37 @@ class CameraCtrlLayer(CameraLayer):
             self.merge_weight.zero_()
             self.merge_bias.zero_()
 
-    def embed(self, camera: Tensor, grid: tuple[int, int, int]) -> tuple[Tensor | None, Tensor]:
-        with torch.autocast(camera.device.type, enabled=False):  # rays do not survive bf16
-            rays = pixel_rays(camera, grid, self.settings.pixels)  # [B, N, 24 p p]
+    def embed(self, camera_rows: Tensor, grid: tuple[int, int, int]) -> tuple[Tensor | None, Tensor]:
+        with torch.autocast(camera_rows.device.type, enabled=False):  # rays do not survive bf16
+            rays = pixel_rays(camera_rows, grid, self.settings.pixels)  # [B, N, 24 p p]
             tokens = linear(rays, self.patch_weight, self.patch_bias).unflatten(1, grid)  # [B, t, h, w, dim]
         picture = tokens.flatten(0, 1).movedim(-1, 1)  # [B t, dim, h, w]
         hidden = _convolved(picture, self.conv_1_weight, self.conv_1_bias).relu()
         picture = picture + _convolved(hidden, self.conv_2_weight, self.conv_2_bias)
-        tokens = picture.movedim(1, -1).unflatten(0, (-1, grid[0])).flatten(1, 3) * has_camera(camera)  # [B, N, dim]
+        tokens = picture.movedim(1, -1).unflatten(0, (-1, grid[0])).flatten(1, 3) * has_camera(
+            camera_rows
+        )  # [B, N, dim]
         if "input" in self.touches:
-            return None, torch.cat([camera, tokens.to(camera.dtype)], dim=-1)
-        return tokens, camera
+            return None, torch.cat([camera_rows, tokens.to(camera_rows.dtype)], dim=-1)
+        return tokens, camera_rows
 
-    def input(self, hidden: Tensor, camera: Tensor) -> Tensor:
-        encoded = camera[..., ROW_WIDTH:].to(hidden.dtype)
+    def input(self, hidden: Tensor, camera_rows: Tensor) -> Tensor:
+        encoded = camera_rows[..., ROW_WIDTH:].to(hidden.dtype)
         merged = linear(hidden + encoded, self.merge_weight, self.merge_bias)
-        return hidden + merged.to(hidden.dtype) * has_camera(camera)
+        return hidden + merged.to(hidden.dtype) * has_camera(camera_rows)
 
 
-def pixel_rays(camera: Tensor, grid: tuple[int, int, int], pixels: int) -> Tensor:  # [B, N, 90] -> [B, N, 24 p p]
+def pixel_rays(camera_rows: Tensor, grid: tuple[int, int, int], pixels: int) -> Tensor:  # [B, N, 90] -> [B, N, 24 p p]
     """(o x d, d) of every pixel of a token in each of its four raw frames; frame slowest, then the six, then y, x."""
-    raw = torch.where(has_camera(camera), camera[..., RAW_FRAMES], 1.0).unflatten(-1, (FOLD, 16))
+    raw = torch.where(has_camera(camera_rows), camera_rows[..., RAW_FRAMES], 1.0).unflatten(-1, (FOLD, 16))
     camera_to_world = se3.inverse(se3.from_parts(*_rotation_and_translation(raw[..., :12])))  # [B, N, 4, 4, 4]
-    inside = (torch.arange(pixels, dtype=camera.dtype, device=camera.device) + 0.5) / pixels
-    row, column = (camera[..., POSITION][..., axis, None, None] + inside for axis in (0, 1))  # [B, N, 1, p]
+    inside = (torch.arange(pixels, dtype=camera_rows.dtype, device=camera_rows.device) + 0.5) / pixels
+    row, column = (camera_rows[..., POSITION][..., axis, None, None] + inside for axis in (0, 1))  # [B, N, 1, p]
     fx, fy, cx, cy = raw[..., 12:, None].unbind(-2)  # [B, N, 4, 1]
     x = ((column / grid[2] - 0.5 - cx) / fx)[..., None, :]  # [B, N, 4, 1, p]
     y = ((row / grid[1] - 0.5 - cy) / fy)[..., :, None]  # [B, N, 4, p, 1]
     x, y = torch.broadcast_tensors(x, y)
-    seen = lens.unproject(x, y, camera[..., XI][..., None, None])  # [B, N, 4, p, p, 3]
+    seen = lens.unproject(x, y, camera_rows[..., XI][..., None, None])  # [B, N, 4, p, p, 3]
     direction = (seen.flatten(-3, -2) @ camera_to_world[..., :3, :3].transpose(-1, -2)).unflatten(-2, (pixels, pixels))
     line = plucker.line_through(camera_to_world[..., None, None, :3, 3], direction)  # (d, m)
     line = torch.cat([line[..., 3:], line[..., :3]], dim=-1)

@@ -18,23 +18,23 @@ from sightline.errors import SightlineError
 ROPE_BASE = 100.0  # of the row and column channels, as published
 
 
-def has_camera(camera: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 1] bool
+def has_camera(camera_rows: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 1] bool
     """False for tokens without a camera, whose rows are zeros."""
-    return (camera[..., RAY][..., :3] != 0).any(dim=-1, keepdim=True)
+    return (camera_rows[..., RAY][..., :3] != 0).any(dim=-1, keepdim=True)
 
 
-def world_to_camera(camera: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 4, 4]
+def world_to_camera(camera_rows: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 4, 4]
     """Each token's pose; the identity where there is no camera."""
-    pose = camera[..., WORLD_TO_CAMERA].unflatten(-1, (3, 4))
+    pose = camera_rows[..., WORLD_TO_CAMERA].unflatten(-1, (3, 4))
     pose = se3.from_parts(pose[..., :3], pose[..., 3])
-    identity = torch.eye(4, dtype=camera.dtype, device=camera.device)
-    return torch.where(has_camera(camera)[..., None], pose, identity)
+    identity = torch.eye(4, dtype=camera_rows.dtype, device=camera_rows.device)
+    return torch.where(has_camera(camera_rows)[..., None], pose, identity)
 
 
-def projection(camera: Tensor) -> tuple[Tensor, Tensor]:  # [B, N, 90] -> 2 x [B, N, 4, 4]
+def projection(camera_rows: Tensor) -> tuple[Tensor, Tensor]:  # [B, N, 90] -> 2 x [B, N, 4, 4]
     """P = lift(K) T and its inverse, K normalised: fx / W, fy / H, cx / W - 1/2, cy / H - 1/2."""
-    fx, fy, cx, cy = camera[..., INTRINSICS].unbind(-1)
-    present, pose = has_camera(camera)[..., 0], world_to_camera(camera)
+    fx, fy, cx, cy = camera_rows[..., INTRINSICS].unbind(-1)
+    present, pose = has_camera(camera_rows)[..., 0], world_to_camera(camera_rows)
     fx, fy = torch.where(present, fx, 1.0), torch.where(present, fy, 1.0)  # a row of zeros then is the identity
     return _lift(fx, fy, cx, cy) @ pose, se3.inverse(pose) @ _lift(1 / fx, 1 / fy, -cx / fx, -cy / fy)
 
@@ -57,12 +57,12 @@ def attend_in_frames(
     value: Tensor,  # [B, N, H, D]
     matrix: Tensor,  # [B or 1, N, 4, 4]
     inverse: Tensor,  # [B or 1, N, 4, 4]
-    camera: Tensor,  # [B or 1, N, 90]
+    camera_rows: Tensor,  # [B or 1, N, 90]
     attend: Attend,
 ) -> Tensor:  # [B, N, H, D]
     """Half of each head in the token's frame, a quarter turned by its column, a quarter by its row; values as keys."""
     with torch.autocast(query.device.type, enabled=False):
-        row, column = (turns(camera[..., POSITION][..., axis], query.shape[-1] // 4) for axis in (0, 1))
+        row, column = (turns(camera_rows[..., POSITION][..., axis], query.shape[-1] // 4) for axis in (0, 1))
         query = _moved(query, matrix.transpose(-1, -2), column, row).to(value.dtype)
         key = _moved(key, inverse, column, row).to(value.dtype)
         framed = _moved(value, inverse, column, row).to(value.dtype)

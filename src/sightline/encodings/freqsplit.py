@@ -21,7 +21,7 @@ from sightline.cameras import se3
 from sightline.cameras.plucker import closest_point_to_origin
 from sightline.cameras.tokens import INTRINSICS, RAY
 from sightline.encodings.frames import has_camera, projection, world_to_camera
-from sightline.encodings.protocol import CameraLayer, Encoding, linear
+from sightline.encodings.protocol import Encoding, EncodingLayer, linear
 from sightline.encodings.rotary import apply_rope, multiply_blocks, rope_except, temporal_channels
 from sightline.errors import SightlineError
 
@@ -47,7 +47,7 @@ class FreqSplit(Encoding):
         return FreqSplitLayer(self.phases, dim, heads)
 
 
-class FreqSplitLayer(CameraLayer):
+class FreqSplitLayer(EncodingLayer):
     weight: Tensor  # [H pairs, 6], of the learned phases
 
     def __init__(self, phases: Phases, dim: int, heads: int) -> None:
@@ -64,16 +64,16 @@ class FreqSplitLayer(CameraLayer):
             self.weight.zero_()
 
     def rotate(
-        self, query: Tensor, key: Tensor, value: Tensor, rotary: tuple[Tensor, Tensor], camera: Tensor
+        self, query: Tensor, key: Tensor, value: Tensor, rotary: tuple[Tensor, Tensor], camera_rows: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         with torch.autocast(query.device.type, enabled=False):
-            present = has_camera(camera)
+            present = has_camera(camera_rows)
             if self.phases == "projective":
-                matrix, inverse = unit_projection(camera)
+                matrix, inverse = unit_projection(camera_rows)
                 new_q = multiply_blocks(self.of(query), matrix.transpose(-1, -2))
                 new_k = multiply_blocks(self.of(key), inverse)
             else:
-                phase = self.phase(camera).repeat_interleave(2, dim=-1)  # [B, N, 1 or H, 2 pairs]
+                phase = self.phase(camera_rows).repeat_interleave(2, dim=-1)  # [B, N, 1 or H, 2 pairs]
                 cos, sin = phase.cos(), phase.sin()
                 learned = self.phases == "plucker"  # turns the native channels further, the others turn the bare ones
                 bare_q, bare_k = (self.of(apply_rope(x, *rotary) if learned else x) for x in (query, key))
@@ -85,28 +85,28 @@ class FreqSplitLayer(CameraLayer):
     def of(self, x: Tensor) -> Tensor:  # [B, N, H, D] -> [B, N, H, 2 pairs]
         return x[..., self.slot : self.end]
 
-    def phase(self, camera: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 1 or H, pairs], radians
+    def phase(self, camera_rows: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 1 or H, pairs], radians
         if self.phases == "plucker":
-            return linear(camera[..., RAY], self.weight).unflatten(-1, (self.heads, -1))
-        phases = camera_uv_phases(camera) if self.phases == "camera_uv" else four_dof_phases(camera)
+            return linear(camera_rows[..., RAY], self.weight).unflatten(-1, (self.heads, -1))
+        phases = camera_uv_phases(camera_rows) if self.phases == "camera_uv" else four_dof_phases(camera_rows)
         return phases[..., None, : self.pairs]
 
 
-def unit_projection(camera: Tensor) -> tuple[Tensor, Tensor]:  # [B, N, 90] -> 2 x [B, N, 4, 4]
+def unit_projection(camera_rows: Tensor) -> tuple[Tensor, Tensor]:  # [B, N, 90] -> 2 x [B, N, 4, 4]
     """P and P^-1 at determinant 1. A lens that changes during the clip must not change the length of queries and keys."""
-    matrix, inverse = projection(camera)
-    focal = torch.where(has_camera(camera), camera[..., INTRINSICS][..., :2], 1.0)
+    matrix, inverse = projection(camera_rows)
+    focal = torch.where(has_camera(camera_rows), camera_rows[..., INTRINSICS][..., :2], 1.0)
     size = focal.prod(dim=-1)[..., None, None] ** 0.25
     return matrix / size, inverse * size
 
 
-def camera_uv_phases(camera: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 10]
+def camera_uv_phases(camera_rows: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 10]
     """Image coordinates, in the anchor camera at focal length 1, of the ray's points at near and far depth of its camera.
 
     Ten phases: (2 pi / 32) 3^j times u and v of the near point for j = 0, 1, 2, and of the far point for j = 0, 1, in an
     order of which narrower heads take the first.
     """
-    pose, direction = world_to_camera(camera), camera[..., RAY][..., :3]
+    pose, direction = world_to_camera(camera_rows), camera_rows[..., RAY][..., :3]
     centre = se3.inverse(pose)[..., :3, 3]
     depth_per_length = (pose[..., 2, :3] * direction).sum(-1, keepdim=True).clamp_min(0.1)
     seen = []
@@ -117,19 +117,19 @@ def camera_uv_phases(camera: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 10]
     return torch.cat([near, far, 3 * near, 3 * far, 9 * near], dim=-1)
 
 
-def four_dof_phases(camera: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 10]
+def four_dof_phases(camera_rows: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 10]
     """A line has four degrees of freedom: longitude and latitude of its direction, and two coordinates of its closest
     point to the origin, along the directions in which longitude and latitude grow.
 
     Ten phases: the angles times 1 and 2, asinh of the coordinates times 0.52, 1.57 and 4.71; narrower heads take the first.
     """
-    ray = camera[..., RAY]
+    ray = camera_rows[..., RAY]
     x, y, z = ray[..., :3].unbind(-1)
     latitude, longitude = torch.asin(-y.clamp(-1, 1)), torch.atan2(x, z)
     zero = torch.zeros_like(x)
     east = torch.stack([longitude.cos(), zero, -longitude.sin()], dim=-1)
     north = torch.stack([-latitude.sin() * longitude.sin(), -latitude.cos(), -latitude.sin() * longitude.cos()], dim=-1)
-    foot = closest_point_to_origin(torch.where(has_camera(camera), ray, 1.0))
+    foot = closest_point_to_origin(torch.where(has_camera(camera_rows), ray, 1.0))
     angles = torch.stack([longitude, latitude], dim=-1)
     point = torch.stack([(foot * east).sum(-1), (foot * north).sum(-1)], dim=-1).asinh()
     return torch.cat([angles, 0.52 * point, 2 * angles, 1.57 * point, 4.71 * point], dim=-1)

@@ -22,7 +22,7 @@ from sightline.encodings.frames import (
     require_frame_layout,
     world_to_camera,
 )
-from sightline.encodings.protocol import CameraLayer, Encoding, Layer, linear, start_linear
+from sightline.encodings.protocol import Encoding, EncodingLayer, Layer, linear, start_linear
 from sightline.errors import SightlineError
 
 Branch = Literal["shared", "own"]
@@ -58,7 +58,7 @@ class Gta(Prope):
         object.__setattr__(self, "translation", number("translation", self.translation))
 
 
-class PropeLayer(CameraLayer):
+class PropeLayer(EncodingLayer):
     """The branch of one self-attention layer. Frames are computed in float32, attention in the model's dtype."""
 
     q_weight: Tensor  # [dim, dim], and so k, v and out
@@ -90,19 +90,19 @@ class PropeLayer(CameraLayer):
         if isinstance(self.settings, Gta):
             self.translation.fill_(self.settings.translation)
 
-    def output(self, output: Tensor, layer: Layer, camera: Tensor) -> Tensor:
+    def output(self, output: Tensor, layer: Layer, camera_rows: Tensor) -> Tensor:
         query, key, value = self.projected(layer.hidden) if self.own else (layer.query, layer.key, layer.value)
-        branch = attend_in_frames(query, key, value, *self.frame(camera), camera, layer.attend)
-        return output + linear(branch.flatten(2), self.out_weight, self.out_bias) * has_camera(camera)
+        branch = attend_in_frames(query, key, value, *self.frame(camera_rows), camera_rows, layer.attend)
+        return output + linear(branch.flatten(2), self.out_weight, self.out_bias) * has_camera(camera_rows)
 
     def projected(self, hidden: Tensor) -> list[Tensor]:  # [B, N, dim] -> 3 x [B, N, H, D]
         weights = ((self.q_weight, self.q_bias), (self.k_weight, self.k_bias), (self.v_weight, self.v_bias))
         return [linear(hidden, weight, bias).unflatten(-1, (self.heads, -1)) for weight, bias in weights]
 
-    def frame(self, camera: Tensor) -> tuple[Tensor, Tensor]:  # [B, N, 90] -> M, M^-1, each [B, N, 4, 4]
+    def frame(self, camera_rows: Tensor) -> tuple[Tensor, Tensor]:  # [B, N, 90] -> M, M^-1, each [B, N, 4, 4]
         if not isinstance(self.settings, Gta):
-            return projection(camera)
-        pose = world_to_camera(camera)
+            return projection(camera_rows)
+        pose = world_to_camera(camera_rows)
         # (R, c t) is (R, t) in a world c times as large: still a rigid motion, so a motion of the world still cancels.
         pose = se3.from_parts(pose[..., :3, :3], pose[..., :3, 3] * self.translation.to(pose.dtype))
         return pose, se3.inverse(pose)

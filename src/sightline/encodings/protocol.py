@@ -40,7 +40,7 @@ class Layer(NamedTuple):
     attend: Attend
 
 
-class CameraLayer(nn.Module):
+class EncodingLayer(nn.Module):
     """One layer's share of a camera method. `camera` is always the packed rows of CameraTokens, [B or 1, N, 90] float32.
 
     The stages run through `forward`, by name: sharding and offloading load a module's weights when it is called, and
@@ -56,7 +56,7 @@ class CameraLayer(nn.Module):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls.touches = frozenset(stage for stage in STAGES if getattr(cls, stage) is not getattr(CameraLayer, stage))
+        cls.touches = frozenset(stage for stage in STAGES if getattr(cls, stage) is not getattr(EncodingLayer, stage))
 
     def forward(self, stage: str, *tensors: Any) -> Any:
         return getattr(self, stage)(*tensors)
@@ -87,20 +87,22 @@ class CameraLayer(nn.Module):
         """What is worth watching during training, by name. Called as a stage, so that sharded weights are whole."""
         return {}
 
-    def embed(self, camera: Tensor, grid: tuple[int, int, int]) -> tuple[Tensor | None, Tensor]:
+    def embed(self, camera_rows: Tensor, grid: tuple[int, int, int]) -> tuple[Tensor | None, Tensor]:
         """Before the first block; returns what is added to the embedded tokens [B, N, dim] (or None), and the rows that
         travel on to the layers: the camera's, and whatever the method appends to them."""
         raise NotImplementedError
 
-    def input(self, hidden: Tensor, camera: Tensor) -> Tensor:  # [B, N, dim] -> [B, N, dim]
+    def input(self, hidden: Tensor, camera_rows: Tensor) -> Tensor:  # [B, N, dim] -> [B, N, dim]
         """Before the projections."""
         raise NotImplementedError
 
-    def rotate(self, query: Tensor, key: Tensor, value: Tensor, rotary: tuple[Tensor, Tensor], camera: Tensor) -> Any:
+    def rotate(
+        self, query: Tensor, key: Tensor, value: Tensor, rotary: tuple[Tensor, Tensor], camera_rows: Tensor
+    ) -> Any:
         """In place of RoPE; returns query, key, value, each [B, N, H, D]."""
         raise NotImplementedError
 
-    def inject(self, query: Tensor, key: Tensor, value: Tensor, camera: Tensor) -> Any:
+    def inject(self, query: Tensor, key: Tensor, value: Tensor, camera_rows: Tensor) -> Any:
         """After RoPE; returns query, key, value, each [B, N, H, D]."""
         raise NotImplementedError
 
@@ -111,16 +113,16 @@ class CameraLayer(nn.Module):
         norms: tuple[Tensor, Tensor],  # 2 x [dim], QKNorm's weights
         eps: float,  # QKNorm's
         rotary: tuple[Tensor, Tensor],  # 2 x [1, N, 1, D]
-        camera: Tensor,
+        camera_rows: Tensor,
     ) -> tuple[Tensor, Tensor]:  # 2 x [B, N, dim]
         """Normalise, rotate and inject in one kernel, where the layer `fuses`; equal to the stages up to rounding."""
         raise NotImplementedError
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, attend: Attend, camera: Tensor) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, attend: Attend, camera_rows: Tensor) -> Tensor:
         """Around the attention itself; returns [B, N, H, D]."""
         raise NotImplementedError
 
-    def output(self, output: Tensor, layer: Layer, camera: Tensor) -> Tensor:  # [B, N, dim] -> [B, N, dim]
+    def output(self, output: Tensor, layer: Layer, camera_rows: Tensor) -> Tensor:  # [B, N, dim] -> [B, N, dim]
         """After the output projection."""
         raise NotImplementedError
 
@@ -153,10 +155,10 @@ class Encoding(ABC):
     starting_values: ClassVar[tuple[str, ...]] = ()  # settings that decide where training starts, and nothing after it
 
     @abstractmethod
-    def layer(self, dim: int, heads: int) -> CameraLayer:
+    def layer(self, dim: int, heads: int) -> EncodingLayer:
         """The module that one self-attention layer of this width gets."""
 
-    def layers(self, dim: int, heads: int, count: int) -> list[CameraLayer]:
+    def layers(self, dim: int, heads: int, count: int) -> list[EncodingLayer]:
         """The modules of all self-attention layers, first to last."""
         return [self.layer(dim, heads) for _ in range(count)]
 

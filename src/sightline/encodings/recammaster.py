@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from sightline.cameras import se3
 from sightline.encodings.frames import has_camera, world_to_camera
-from sightline.encodings.protocol import CameraLayer, Encoding, Layer, linear
+from sightline.encodings.protocol import Encoding, EncodingLayer, Layer, linear
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class ReCamMaster(Encoding):
         return ReCamMasterLayer(dim)
 
 
-class ReCamMasterLayer(CameraLayer):
+class ReCamMasterLayer(EncodingLayer):
     looks_back = False
 
     pose_weight: Tensor  # [dim, 12]
@@ -48,12 +48,12 @@ class ReCamMasterLayer(CameraLayer):
             parameter.zero_()
         nn.init.eye_(self.out_weight)
 
-    def input(self, hidden: Tensor, camera: Tensor) -> Tensor:
-        with torch.autocast(camera.device.type, enabled=False):
-            pose = se3.inverse(world_to_camera(camera))[..., :3, :].flatten(-2)  # [B, N, 12], camera to world
-            added = linear(pose, self.pose_weight, self.pose_bias) * has_camera(camera)
+    def input(self, hidden: Tensor, camera_rows: Tensor) -> Tensor:
+        with torch.autocast(camera_rows.device.type, enabled=False):
+            pose = se3.inverse(world_to_camera(camera_rows))[..., :3, :].flatten(-2)  # [B, N, 12], camera to world
+            added = linear(pose, self.pose_weight, self.pose_bias) * has_camera(camera_rows)
             return (hidden + added).to(hidden.dtype)
 
-    def output(self, output: Tensor, layer: Layer, camera: Tensor) -> Tensor:
+    def output(self, output: Tensor, layer: Layer, camera_rows: Tensor) -> Tensor:
         # Without a camera the trained projection is not the pretrained layer either: such a token keeps its output.
-        return torch.where(has_camera(camera), linear(output, self.out_weight, self.out_bias), output)
+        return torch.where(has_camera(camera_rows), linear(output, self.out_weight, self.out_bias), output)

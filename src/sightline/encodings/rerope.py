@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sightline.cameras import se3
 from sightline.encodings.frames import has_camera, world_to_camera
-from sightline.encodings.protocol import CameraLayer, Encoding
+from sightline.encodings.protocol import Encoding, EncodingLayer
 from sightline.encodings.rotary import multiply_blocks, rope_except, temporal_channels
 
 
@@ -29,17 +29,17 @@ class ReRope(Encoding):
         return ReRopeLayer(dim, heads)
 
 
-class ReRopeLayer(CameraLayer):
+class ReRopeLayer(EncodingLayer):
     def __init__(self, dim: int, heads: int) -> None:
         super().__init__()
         self.channels = temporal_channels(dim // heads)
 
     def rotate(
-        self, query: Tensor, key: Tensor, value: Tensor, rotary: tuple[Tensor, Tensor], camera: Tensor
+        self, query: Tensor, key: Tensor, value: Tensor, rotary: tuple[Tensor, Tensor], camera_rows: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
         slow = self.channels.slow
         with torch.autocast(query.device.type, enabled=False):
-            pose, present = world_to_camera(camera), has_camera(camera)
+            pose, present = world_to_camera(camera_rows), has_camera(camera_rows)
             query = rope_except(query, rotary, slow, self.posed(query, pose.transpose(-1, -2)), present)
             key = rope_except(key, rotary, slow, self.posed(key, se3.inverse(pose)), present)
         return query, key, value

@@ -23,10 +23,10 @@ from sightline.cameras.plucker import MOMENT_FLOOR, split_moment
 from sightline.cameras.tokens import LOG_SCALE_OFFSET, RAY
 from sightline.checks import number, whole_number
 from sightline.encodings.frames import has_camera
-from sightline.encodings.protocol import Attend, CameraLayer, Encoding, linear
+from sightline.encodings.protocol import Attend, Encoding, EncodingLayer, linear
 from sightline.errors import SightlineError
 from sightline.kernels import ops
-from sightline.kernels.plain import ScopeWeights
+from sightline.kernels.reference import ScopeWeights
 
 FEATURES = 7  # direction 3, unit moment 3, log magnitude 1
 RAW_FEATURES = 6  # direction 3, moment 3
@@ -48,7 +48,7 @@ class Scope(Encoding):
         "identity" for linear and "zero" for an MLP.
     alpha: starting value of alpha_q and alpha_k. None chooses 0 for linear and 1 for an MLP.
     flip: swap the halves of the ray on the key side.
-    moment_floor: the smallest |m|; the anchor frame, where m = 0, has s = log(moment_floor).
+    min_moment: the smallest |m|; the anchor frame, where m = 0, has s = log(min_moment).
 
     The paper's ablations, beside flip, and alpha = 1 with projection_init = "random" for "w/o zero init":
     ngi: False leaves normalisation and gate out altogether: the raw ray, q += alpha_q E_q (d, m).
@@ -68,7 +68,7 @@ class Scope(Encoding):
     projection_init: ProjectionInit | None = None
     alpha: float | None = None
     flip: bool = True
-    moment_floor: float = MOMENT_FLOOR
+    min_moment: float = MOMENT_FLOOR
     ngi: bool = True
     norm: bool = True
     value: bool = False
@@ -97,7 +97,7 @@ class Scope(Encoding):
             )
         whole_number("gate_hidden", self.gate_hidden)
         whole_number("projection_hidden", self.projection_hidden)
-        number("moment_floor", self.moment_floor, above=0.0)
+        number("min_moment", self.min_moment, above=0.0)
         self._refuse_what_cannot_work(linear)
 
     def _refuse_what_cannot_work(self, linear: bool) -> None:
@@ -122,7 +122,7 @@ class Scope(Encoding):
         return ScopeLayer(self, dim, heads)
 
 
-class ScopeLayer(CameraLayer):
+class ScopeLayer(EncodingLayer):
     """One self-attention layer's SCoPE. Computes in float32 whatever the model's dtype."""
 
     project_q: Tensor  # [dim, 7], and so project_k and, with a value, project_v
@@ -138,7 +138,7 @@ class ScopeLayer(CameraLayer):
         self.sides: tuple[Side, ...] = ("q", "k", "v") if settings.value else ("q", "k")
         self.touches = frozenset({"inject" if settings.terms == "abcd" else "attend"})
         self.fuses = settings == replace(  # everything the kernel knows is the paper's own form
-            Scope(), gate_hidden=settings.gate_hidden, flip=settings.flip, moment_floor=settings.moment_floor,
+            Scope(), gate_hidden=settings.gate_hidden, flip=settings.flip, min_moment=settings.min_moment,
             alpha=settings.alpha, projection_init=settings.projection_init,
         )  # fmt: skip
         features = FEATURES if settings.ngi else RAW_FEATURES
@@ -190,10 +190,10 @@ class ScopeLayer(CameraLayer):
             for head in weight.unflatten(0, (self.heads, -1)):  # [D, features], a view
                 nn.init.orthogonal_(head)
 
-    def inject(self, query: Tensor, key: Tensor, value: Tensor, camera: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def inject(self, query: Tensor, key: Tensor, value: Tensor, camera_rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         # float32 + bf16 is float32: the encoding is rounded once, with the sum.
-        ray_q, ray_k = self.encode(camera)
-        return (query + ray_q).to(query.dtype), (key + ray_k).to(key.dtype), self.with_ray(value, camera)
+        ray_q, ray_k = self.encode(camera_rows)
+        return (query + ray_q).to(query.dtype), (key + ray_k).to(key.dtype), self.with_ray(value, camera_rows)
 
     def fused(
         self,
@@ -202,40 +202,40 @@ class ScopeLayer(CameraLayer):
         norms: tuple[Tensor, Tensor],
         eps: float,
         rotary: tuple[Tensor, Tensor],
-        camera: Tensor,
+        camera_rows: Tensor,
     ) -> tuple[Tensor, Tensor]:
         weights = [getattr(self, name) for name in ScopeWeights._fields]
         settings = self.settings
-        return ops.qk(query, key, *norms, *rotary, camera, weights, eps, settings.moment_floor, settings.flip)
+        return ops.qk(query, key, *norms, *rotary, camera_rows, weights, eps, settings.min_moment, settings.flip)
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, attend: Attend, camera: Tensor) -> Tensor:
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, attend: Attend, camera_rows: Tensor) -> Tensor:
         """The score without some of its terms: content and ray side by side, in heads twice as wide."""
-        width, (ray_q, ray_k) = query.shape[-1], self.encode(camera)
+        width, (ray_q, ray_k) = query.shape[-1], self.encode(camera_rows)
         if self.settings.terms == "ad":
             halves = (query, ray_q), (key, ray_k)
         else:
             halves = (query + ray_q, ray_q), (key + ray_k, -ray_k)
         query, key = (torch.cat([x, ray.expand_as(x)], dim=-1).to(value.dtype) for x, ray in halves)
-        value = self.with_ray(value, camera)
+        value = self.with_ray(value, camera_rows)
         # Kernels want one width for all three, and the score keeps the scale of the pretrained width.
         return attend(query, key, F.pad(value, (0, width)), scale=width**-0.5)[..., :width]
 
-    def with_ray(self, value: Tensor, camera: Tensor) -> Tensor:  # [B, N, H, D] -> [B, N, H, D]
+    def with_ray(self, value: Tensor, camera_rows: Tensor) -> Tensor:  # [B, N, H, D] -> [B, N, H, D]
         if not self.settings.value:
             return value
-        return (value + self.encode(camera, ("v",))[0]).to(value.dtype)
+        return (value + self.encode(camera_rows, ("v",))[0]).to(value.dtype)
 
-    def encode(self, camera: Tensor, sides: tuple[Side, ...] = ("q", "k")) -> tuple[Tensor, ...]:
+    def encode(self, camera_rows: Tensor, sides: tuple[Side, ...] = ("q", "k")) -> tuple[Tensor, ...]:
         """What is added on each side, alpha pe: [B, N, 90] -> [B, N, H, D], in the camera's precision (float32)."""
-        with torch.autocast(camera.device.type, enabled=False):
-            strength: Tensor = has_camera(camera)  # a token without a camera (a row of zeros) gets nothing added
+        with torch.autocast(camera_rows.device.type, enabled=False):
+            strength: Tensor = has_camera(camera_rows)  # a token without a camera (a row of zeros) gets nothing added
             if self.settings.ngi:
                 feature_q, feature_k, log_magnitude = ray_features(
-                    camera, self.settings.flip, self.settings.moment_floor
+                    camera_rows, self.settings.flip, self.settings.min_moment
                 )
-                strength = self.gate(log_magnitude + camera[..., LOG_SCALE_OFFSET]) * strength
+                strength = self.gate(log_magnitude + camera_rows[..., LOG_SCALE_OFFSET]) * strength
             else:
-                feature_q = camera[..., RAY]
+                feature_q = camera_rows[..., RAY]
                 feature_k = feature_q.roll(3, dims=-1) if self.settings.flip else feature_q
             rays = []
             for side in sides:
@@ -269,9 +269,9 @@ class ScopeLayer(CameraLayer):
         return figures
 
 
-def ray_features(camera: Tensor, flip: bool, floor: float) -> tuple[Tensor, Tensor, Tensor]:
+def ray_features(camera_rows: Tensor, flip: bool, floor: float) -> tuple[Tensor, Tensor, Tensor]:
     """f_q [..., 7], f_k [..., 7] and s [..., 1] of packed camera rows [..., 90]."""
-    ray = camera[..., RAY]
+    ray = camera_rows[..., RAY]
     direction = ray[..., :3]
     unit_moment, log_magnitude = split_moment(ray[..., 3:], floor)
     feature_q = torch.cat([direction, unit_moment, log_magnitude], dim=-1)

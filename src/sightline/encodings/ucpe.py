@@ -18,7 +18,7 @@ from sightline.cameras import se3
 from sightline.cameras.tokens import RAY, XI
 from sightline.checks import whole_number
 from sightline.encodings.frames import attend_in_frames, has_camera, require_frame_layout, world_to_camera
-from sightline.encodings.protocol import CameraLayer, Encoding, Layer, linear, start_linear
+from sightline.encodings.protocol import Encoding, EncodingLayer, Layer, linear, start_linear
 from sightline.errors import SightlineError
 
 
@@ -44,7 +44,7 @@ class Ucpe(Encoding):
         return UcpeLayer(self, dim, heads)
 
 
-class UcpeLayer(CameraLayer):
+class UcpeLayer(EncodingLayer):
     """The branch of one self-attention layer. Frames are computed in float32, attention in the model's dtype."""
 
     looks_back = False
@@ -76,40 +76,40 @@ class UcpeLayer(CameraLayer):
         self.out_weight.zero_()
         self.out_bias.zero_()
 
-    def output(self, output: Tensor, layer: Layer, camera: Tensor) -> Tensor:
+    def output(self, output: Tensor, layer: Layer, camera_rows: Tensor) -> Tensor:
         hidden = layer.hidden
-        with torch.autocast(camera.device.type, enabled=False):
-            frame = world_to_ray(camera)
+        with torch.autocast(camera_rows.device.type, enabled=False):
+            frame = world_to_ray(camera_rows)
             if self.settings.latitude_up:
-                added = linear(latitude_up(camera), self.map_weight, self.map_bias)
+                added = linear(latitude_up(camera_rows), self.map_weight, self.map_bias)
                 hidden = (hidden + added).to(hidden.dtype)
         query, key, value = linear(hidden, self.qkv_weight, self.qkv_bias).unflatten(-1, (3, self.heads, -1)).unbind(2)
-        branch = attend_in_frames(query, key, value, frame, se3.inverse(frame), camera, layer.attend)
-        return output + linear(branch.flatten(2), self.out_weight, self.out_bias) * has_camera(camera)
+        branch = attend_in_frames(query, key, value, frame, se3.inverse(frame), camera_rows, layer.attend)
+        return output + linear(branch.flatten(2), self.out_weight, self.out_bias) * has_camera(camera_rows)
 
 
-def world_to_ray(camera: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 4, 4]
+def world_to_ray(camera_rows: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 4, 4]
     """From the world to the frame at the camera's centre that looks along the token's ray; the identity without one."""
-    pose = world_to_camera(camera)
-    forward = camera[..., RAY][..., :3]
+    pose = world_to_camera(camera_rows)
+    forward = camera_rows[..., RAY][..., :3]
     camera_y = pose[..., 1, :3]  # a row of world-to-camera is a camera axis in the world
     right = F.normalize(torch.linalg.cross(camera_y, forward), dim=-1, eps=1e-6)
     rotation = torch.stack([right, torch.linalg.cross(forward, right), forward], dim=-2)  # its rows are the ray's axes
     centre = -(pose[..., :3, :3].transpose(-1, -2) @ pose[..., :3, 3:])
     frame = se3.from_parts(rotation, -(rotation @ centre)[..., 0])
-    return torch.where(has_camera(camera)[..., None], frame, pose)
+    return torch.where(has_camera(camera_rows)[..., None], frame, pose)
 
 
-def latitude_up(camera: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 3]
+def latitude_up(camera_rows: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 3]
     """Where up points in an image with square pixels (a unit vector, x right, y down), and the ray's latitude in radians."""
-    direction = camera[..., RAY][..., :3]
+    direction = camera_rows[..., RAY][..., :3]
     x, y, z = direction.unbind(-1)
     level = (x * x + z * z).clamp_min(1e-12).sqrt()
     latitude = torch.atan2(-y, level)
     # The way the ray moves when its latitude grows, seen by the camera, then through the lens u = x / (z + xi).
     rise = torch.stack([y * x / level, -level, y * z / level], dim=-1)
-    rotation = world_to_camera(camera)[..., :3, :3]
+    rotation = world_to_camera(camera_rows)[..., :3, :3]
     seen, moved = ((rotation @ vector[..., None])[..., 0] for vector in (direction, rise))
-    depth = seen[..., 2:] + camera[..., XI]
+    depth = seen[..., 2:] + camera_rows[..., XI]
     up = F.normalize(moved[..., :2] * depth - seen[..., :2] * moved[..., 2:], dim=-1, eps=1e-8)
     return torch.cat([up, latitude[..., None]], dim=-1)

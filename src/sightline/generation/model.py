@@ -168,8 +168,8 @@ class Model:
 
         for name, part in {"text_encoder": pipe.text_encoder, "vae": pipe.vae, **experts(pipe)}.items():
             self.digests[name] = weights_digest(part)
-            if hasattr(part, "camera_layers"):
-                self.digests[f"camera of {name}"] = weights_digest(ModuleList(part.camera_layers))
+            if hasattr(part, "encoding_layers"):
+                self.digests[f"camera of {name}"] = weights_digest(ModuleList(part.encoding_layers))
 
     def _place(self, pipe: AnyWanPipeline, models: list[Any]) -> None:
         options, device = self.options, self.device

@@ -1,6 +1,6 @@
 """Fused operations, each beside a plain-torch twin of the same name and signature.
 
-    plain.py                  the twins: what each operation means, its gradient, and what runs where there is no Triton
+    reference.py              the twins: what each operation means, its gradient, and what runs where there is no Triton
     ops.py                    the operations as torch custom ops, which compile, checkpoint and shard like torch's own
     qk_triton.py              the Triton kernel of `qk`: QKNorm, RoPE and SCoPE's addition
     qk_backward_triton.py     its gradient through QKNorm and RoPE

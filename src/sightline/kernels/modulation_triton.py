@@ -1,4 +1,4 @@
-"""Norms and residuals modulated by timestep, gathering from a table of the few distinct ones. The meaning is in `plain`.
+"""Norms and residuals modulated by timestep, gathering from a table of the few distinct ones. The meaning is in `reference`.
 
 A program holds one token at full width. The table's gradient adds up tokens by their row: a product with the one-hot
 matrix of the index, over a run of tokens, into partial sums that torch adds.
@@ -98,7 +98,7 @@ def _table_gradient(grad, x, statistics, index, of_grad, of_product, run, rows, 
 
 
 def modulate(x: Tensor, shift: Tensor, scale: Tensor, index: Tensor, eps: float) -> Tensor:
-    """As `plain.modulate`."""
+    """As `reference.modulate`."""
     x, (shift, scale) = dense(x), _tables(shift, scale)
     batch, length, dim = x.shape
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
@@ -113,7 +113,7 @@ def modulate(x: Tensor, shift: Tensor, scale: Tensor, index: Tensor, eps: float)
 def modulate_backward(
     grad: Tensor, x: Tensor, shift: Tensor, scale: Tensor, index: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """As `plain.modulate_backward`."""
+    """As `reference.modulate_backward`."""
     grad, x, (scale,) = grad.contiguous(), dense(x), _tables(scale)
     batch, length, dim = x.shape
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
@@ -128,12 +128,12 @@ def modulate_backward(
 
 
 def add_gated(x: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> Tensor:
-    """As `plain.add_gated`."""
+    """As `reference.add_gated`."""
     return _gated(dense(x), y, gate, index, x.dtype)
 
 
 def add_gated_backward(grad: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    """As `plain.add_gated_backward`."""
+    """As `reference.add_gated_backward`."""
     grad, y = grad.contiguous(), dense(y)
     return _gated(None, grad, gate, index, y.dtype), _by_row(grad, y, None, index, len(gate))[0]
 

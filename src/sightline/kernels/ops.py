@@ -1,7 +1,7 @@
 """The operations as torch custom ops: opaque to a compiler, with shapes, gradients and twins of their own.
 
 Each runs its Triton kernel on CUDA (or on a CPU in Triton's interpreter) and its twin elsewhere, so that a graph that was
-captured with them runs anywhere. Names and signatures are those of `plain`. The camera gets no gradient: it is data.
+captured with them runs anywhere. Names and signatures are those of `reference`. The camera gets no gradient: it is data.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sightline.kernels import plain, usable
+from sightline.kernels import reference, usable
 
 
 def _kernels(x: Tensor, module: str) -> Any:
     """The module that holds the kernels for this tensor, or the twins."""
     if usable(x):
         return importlib.import_module(f"sightline.kernels.{module}")
-    return plain
+    return reference
 
 
 def _without_autocast(x: Tensor) -> AbstractContextManager[Any]:
@@ -38,15 +38,15 @@ def qk(
     norm_key: Tensor,
     cos: Tensor,
     sin: Tensor,
-    camera: Tensor | None,
+    camera_rows: Tensor | None,
     scope: Sequence[Tensor],
     eps: float,
-    floor: float,
+    min_moment: float,
     flip: bool,
 ) -> tuple[Tensor, Tensor]:
     kernels = _kernels(query, "qk_triton")
     with _without_autocast(query):  # which would round the twin's products to bf16
-        return kernels.qk(query, key, norm_query, norm_key, cos, sin, camera, scope, eps, floor, flip)
+        return kernels.qk(query, key, norm_query, norm_key, cos, sin, camera_rows, scope, eps, min_moment, flip)
 
 
 @torch.library.custom_op("sightline::qk_backward", mutates_args=())
@@ -59,14 +59,14 @@ def qk_backward(
     norm_key: Tensor,
     cos: Tensor,
     sin: Tensor,
-    camera: Tensor | None,
+    camera_rows: Tensor | None,
     scope: Sequence[Tensor],
     eps: float,
-    floor: float,
+    min_moment: float,
     flip: bool,
 ) -> list[Tensor]:
     kernels = _kernels(query, "qk_backward_triton")
-    rest = (query, key, norm_query, norm_key, cos, sin, camera, scope, eps, floor, flip)
+    rest = (query, key, norm_query, norm_key, cos, sin, camera_rows, scope, eps, min_moment, flip)
     with _without_autocast(query):  # and those that end the kernels' gradient
         return kernels.qk_backward(grad_query, grad_key, *rest)
 
@@ -96,7 +96,7 @@ def add_gated_backward(grad: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> 
 @torch.library.custom_op("sightline::linear_gelu", mutates_args=())
 def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     if not x.is_cuda:
-        return plain.linear_gelu(x, weight, bias)
+        return reference.linear_gelu(x, weight, bias)
     # The matrix product's own epilogue: on CUDA its GELU is the tanh form.
     return torch._addmm_activation(bias, x.flatten(0, -2), weight.t(), use_gelu=True).unflatten(0, x.shape[:-1])
 
@@ -121,7 +121,7 @@ def _(query: Tensor, key: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
 @qk_backward.register_fake
 def _(
     grad_query: Tensor, grad_key: Tensor, query: Tensor, key: Tensor, norm_query: Tensor, norm_key: Tensor,
-    cos: Tensor, sin: Tensor, camera: Tensor | None, scope: Sequence[Tensor], *_: Any
+    cos: Tensor, sin: Tensor, camera_rows: Tensor | None, scope: Sequence[Tensor], *_: Any
 ) -> list[Tensor]:  # fmt: skip
     return [_like(query), _like(key), *(_sums_like(one) for one in (norm_query, norm_key, *scope))]
 
@@ -155,9 +155,9 @@ def _(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def _save_qk(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    *tensors, scope, eps, floor, flip = inputs
+    *tensors, scope, eps, min_moment, flip = inputs
     ctx.save_for_backward(*tensors, *scope)
-    ctx.settings = (eps, floor, flip)
+    ctx.settings = (eps, min_moment, flip)
 
 
 def _qk_gradients(ctx: Any, grad_query: Tensor, grad_key: Tensor) -> tuple[Any, ...]:

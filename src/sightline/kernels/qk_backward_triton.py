@@ -114,7 +114,7 @@ def _along_columns(
 
 
 def qk_backward(grad_query: Tensor, grad_key: Tensor, *arguments: Any) -> list[Tensor]:
-    """As `plain.qk_backward`."""
+    """As `reference.qk_backward`."""
     call = Call(*arguments)
     grads = (grad_query.contiguous(), grad_key.contiguous())
     both = (*grads, call.query, call.key)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from sightline.cameras.tokens import LOG_SCALE_OFFSET
 from sightline.errors import SightlineError
-from sightline.kernels.plain import RAY_EPS, ScopeWeights
+from sightline.kernels.reference import RAY_EPS, ScopeWeights
 from sightline.kernels.tiles_triton import _place, block_of, dense
 
 DELTA: tl.constexpr = tl.constexpr(LOG_SCALE_OFFSET.start)
@@ -32,14 +32,14 @@ def _places(first, rows, length, tokens: tl.constexpr):  # -> row, whether there
 
 
 @triton.jit
-def _feature(camera, at, known, turn, floor, first):  # -> [T, 16], s [T]
+def _feature(camera_rows, at, known, turn, min_moment, first):  # -> [T, 16], s [T]
     """(d, m^, s) of each token in columns `first` to `first` + 6, zeros elsewhere; with turn = 3 (m^, d, s). And s itself."""
     column = tl.arange(0, FEATURE_ROWS)[None, :] - first
     inside = (column >= 0) & (column < 6)
     source = tl.where(inside, (column + turn) % 6, 0)
-    ray = tl.load(camera + at[:, None] + source, mask=known[:, None] & inside, other=0.0)
+    ray = tl.load(camera_rows + at[:, None] + source, mask=known[:, None] & inside, other=0.0)
     magnitude = tl.sqrt(tl.sum(tl.where(source >= 3, ray * ray, 0.0), axis=1))
-    magnitude = tl.maximum(magnitude, floor)
+    magnitude = tl.maximum(magnitude, min_moment)
     log = tl.log(magnitude)
     feature = tl.where(source >= 3, ray / magnitude[:, None], ray)
     return tl.where(column == 6, log[:, None], feature), log
@@ -76,17 +76,17 @@ def _sigmoid(x, fast: tl.constexpr):
 
 @triton.jit
 def _tokens(
-    camera, clip, position, known, grams, gate_in, gate_in_bias, camera_batch, camera_row, floor,
+    camera_rows, clip, position, known, grams, gate_in, gate_in_bias, camera_batch, camera_row, min_moment,
     dim: tl.constexpr, flip: tl.constexpr, hidden: tl.constexpr, padded: tl.constexpr, parts: tl.constexpr,
 ):  # fmt: skip
     """What SCoPE knows of each token: both features [T, 16], their 1 / RMS(E f) [T], what the gate hears [T] and its hidden
     layer before the GELU [T, padded]."""
     at = clip * camera_batch + position * camera_row
-    feature_q, log = _feature(camera, at, known, 0, floor, 0)
-    feature_k, log = _feature(camera, at, known, 3 if flip else 0, floor, 8)
+    feature_q, log = _feature(camera_rows, at, known, 0, min_moment, 0)
+    feature_k, log = _feature(camera_rows, at, known, 3 if flip else 0, min_moment, 8)
     present = tl.sum(tl.where(tl.arange(0, FEATURE_ROWS)[None, :] < 3, tl.abs(feature_q), 0.0), axis=1) > 0
     gram = _gram(grams, parts)
-    heard = log + tl.load(camera + at + DELTA, mask=known, other=0.0)
+    heard = log + tl.load(camera_rows + at + DELTA, mask=known, other=0.0)
     unit = tl.arange(0, padded)
     weight = tl.load(gate_in + unit, mask=unit < hidden, other=0.0)
     bias = tl.load(gate_in_bias + unit, mask=unit < hidden, other=0.0)
@@ -164,22 +164,23 @@ class Call:
         norm_key: Tensor,
         cos: Tensor,
         sin: Tensor,
-        camera: Tensor | None,
+        camera_rows: Tensor | None,
         scope: Sequence[Tensor],
         eps: float,
-        floor: float,
+        min_moment: float,
         flip: bool,
     ) -> None:
         batch, length, self.dim = query.shape
         expected = {"key": (key, query.shape), "cos": (cos, (1, length, 1, cos.shape[-1])), "sin": (sin, cos.shape)}
         expected |= {"norm_query": (norm_query, (self.dim,)), "norm_key": (norm_key, (self.dim,))}
-        if camera is not None:
-            expected["camera"] = (camera, (len(camera) if len(camera) == 1 else batch, length, camera.shape[-1]))
+        if camera_rows is not None:
+            clips = 1 if len(camera_rows) == 1 else batch
+            expected["camera_rows"] = (camera_rows, (clips, length, camera_rows.shape[-1]))
         for name, (tensor, shape) in expected.items():  # a kernel would read whatever lies beyond
             if tensor.shape != torch.Size(shape):
                 raise SightlineError(f"{name} has shape {tuple(tensor.shape)}: expected {tuple(shape)}.")
         self.query, self.key = dense(query), dense(key)
-        self.rows, self.eps, self.floor = batch * length, eps, floor
+        self.rows, self.eps, self.min_moment = batch * length, eps, min_moment
         self.places = (self.rows, length)
         self.strides = (*self.query.stride()[:2], *self.key.stride()[:2])
         self.norms = [x.float().contiguous() for x in (norm_query, norm_key)]
@@ -189,15 +190,17 @@ class Call:
         self.weights: ScopeWeights | None = None
         self.hidden, parts = 1, 1
         rays, self.camera_strides = [self.norms[0]] * 8, (0, 0)  # without a camera, anything: never read
-        if camera is not None:
+        if camera_rows is not None:
             self.weights = weights = ScopeWeights(*(x.float().contiguous() for x in scope))
             self.hidden = len(weights.gate_in)
-            rows = dense(camera.float())
+            rows = dense(camera_rows.float())
             self.camera_strides = (rows.stride(0) if len(rows) > 1 else 0, rows.stride(1))
             packed, grams = self._pack(weights)
             parts = len(grams)
             rays = [rows, packed, grams, *weights[4:6], *weights[7:]]
-        self.camera, self.packed, self.grams, self.gate_in, self.gate_in_bias, self.gate_out_bias, *self.alphas = rays
+        self.camera_rows, self.packed, self.grams, self.gate_in, self.gate_in_bias, self.gate_out_bias, *self.alphas = (
+            rays
+        )
         self.of_tokens = {"dim": self.dim, "flip": flip, "hidden": self.hidden, "padded": self.padded, "parts": parts}
         self.fast = not self.exact and query.is_cuda
 

@@ -1,4 +1,4 @@
-"""QKNorm, RoPE and SCoPE's addition to query and key in one kernel. The meaning is `plain.qk`.
+"""QKNorm, RoPE and SCoPE's addition to query and key in one kernel. The meaning is `reference.qk`.
 
 A program holds a tile of tokens and walks along the width in blocks, twice: for the norms, and for all else. What belongs to a
 token (the 7 ray features, the gate's hidden layer, the norms) is computed once and kept in registers; the encoding itself
@@ -35,9 +35,9 @@ FORWARD = {"tokens": 32, "block": 128, "num_warps": 8, "num_stages": 1, "maxnreg
 
 @triton.jit
 def _forward(
-    query, key, out_query, out_key, norm_query, norm_key, cos, sin, camera, packed, grams,
+    query, key, out_query, out_key, norm_query, norm_key, cos, sin, camera_rows, packed, grams,
     gate_in, gate_in_bias, gate_out_bias, alpha_q, alpha_k,
-    rows, length, query_batch, query_row, key_batch, key_row, camera_batch, camera_row, eps, floor,
+    rows, length, query_batch, query_row, key_batch, key_row, camera_batch, camera_row, eps, min_moment,
     dim: tl.constexpr, head_dim: tl.constexpr, flip: tl.constexpr, with_camera: tl.constexpr, hidden: tl.constexpr,
     padded: tl.constexpr, parts: tl.constexpr, fast: tl.constexpr, tokens: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
@@ -61,7 +61,7 @@ def _forward(
 
     if with_camera:
         feature_q, feature_k, strength_q, strength_k, _, before = _tokens(
-            camera, clip, position, known, grams, gate_in, gate_in_bias, camera_batch, camera_row, floor,
+            camera_rows, clip, position, known, grams, gate_in, gate_in_bias, camera_batch, camera_row, min_moment,
             dim, flip, hidden, padded, parts,
         )  # fmt: skip
         strength_q, strength_k = strength_q * tl.load(alpha_q), strength_k * tl.load(alpha_k)
@@ -100,13 +100,13 @@ def _forward(
 
 
 def qk(*arguments: Any) -> tuple[Tensor, Tensor]:
-    """As `plain.qk`."""
+    """As `reference.qk`."""
     call = Call(*arguments)
     outputs = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (call.query, call.key)]
     _forward[(triton.cdiv(call.rows, FORWARD["tokens"]),)](
         call.query, call.key, *outputs, *call.norms, *call.angles,
-        call.camera, call.packed, call.grams, call.gate_in, call.gate_in_bias, call.gate_out_bias, *call.alphas,
-        *call.places, *call.strides, *call.camera_strides, call.eps, call.floor,
+        call.camera_rows, call.packed, call.grams, call.gate_in, call.gate_in_bias, call.gate_out_bias, *call.alphas,
+        *call.places, *call.strides, *call.camera_strides, call.eps, call.min_moment,
         head_dim=call.angles[0].shape[-1], with_camera=call.weights is not None, fast=call.fast, **call.of_tokens,
         **tile(FORWARD, call.dim),
     )  # fmt: skip

@@ -34,15 +34,15 @@ RUNS = 32  # of tokens, in kernels that add up over them
 
 @triton.jit
 def _table(
-    table, about, camera, grams, gate_in, gate_in_bias, alpha_q, alpha_k,
-    rows, length, camera_batch, camera_row, floor,
+    table, about, camera_rows, grams, gate_in, gate_in_bias, alpha_q, alpha_k,
+    rows, length, camera_batch, camera_row, min_moment,
     dim: tl.constexpr, flip: tl.constexpr, hidden: tl.constexpr, padded: tl.constexpr, parts: tl.constexpr,
     tokens: tl.constexpr,
 ):  # fmt: skip
     """table [N, 16 + padded]: f_q and f_k, the gate's hidden layer. about [N, 4]: of q and k, 1 / RMS(E f), and times alpha."""
     row, known, clip, position = _places(tl.program_id(0) * tokens, rows, length, tokens)
     feature_q, feature_k, scale_q, scale_k, _, before = _tokens(
-        camera, clip, position, known, grams, gate_in, gate_in_bias, camera_batch, camera_row, floor,
+        camera_rows, clip, position, known, grams, gate_in, gate_in_bias, camera_batch, camera_row, min_moment,
         dim, flip, hidden, padded, parts,
     )  # fmt: skip
     to = table + row[:, None] * (FEATURE_ROWS + padded)
@@ -121,8 +121,8 @@ def _along_columns(
 
 @triton.jit
 def _of_tokens(
-    of_rays, of_hidden, about, grad_gate_in, grad_gram, blocks, camera, grams, gate_in, gate_in_bias,
-    rows, length, camera_batch, camera_row, floor,
+    of_rays, of_hidden, about, grad_gate_in, grad_gram, blocks, camera_rows, grams, gate_in, gate_in_bias,
+    rows, length, camera_batch, camera_row, min_moment,
     dim: tl.constexpr, flip: tl.constexpr, hidden: tl.constexpr, padded: tl.constexpr, parts: tl.constexpr,
     tokens: tl.constexpr,
 ):  # fmt: skip
@@ -139,7 +139,7 @@ def _of_tokens(
         from_ = of_hidden + (block * padded + unit[:, None]).to(tl.int64) * rows + row[None, :]
         grad_activated += tl.load(from_, mask=known[None, :], other=0.0)
     feature_q, feature_k, scale_q, scale_k, heard, before = _tokens(
-        camera, clip, position, known, grams, gate_in, gate_in_bias, camera_batch, camera_row, floor,
+        camera_rows, clip, position, known, grams, gate_in, gate_in_bias, camera_batch, camera_row, min_moment,
         dim, flip, hidden, padded, parts,
     )  # fmt: skip
     about += row * 4
@@ -168,7 +168,8 @@ def scope_backward(call: Call, grad_query: Tensor, grad_key: Tensor) -> list[Ten
     tokens = {**call.of_tokens, **TOKENS}
     table, about = room(call.rows, call.width, dtype=call.operand), room(call.rows, 4)
     _table[(tiles,)](
-        table, about, call.camera, call.grams, *gate, *call.alphas, *call.places, *call.camera_strides, call.floor, **tokens
+        table, about, call.camera_rows, call.grams, *gate, *call.alphas, *call.places, *call.camera_strides,
+        call.min_moment, **tokens,
     )  # fmt: skip
     columns = tile(COLUMNS, call.dim)
     blocks, (run, runs) = triton.cdiv(call.dim, columns["block"]), runs_of(call.rows, columns["tokens"], RUNS)
@@ -181,8 +182,8 @@ def scope_backward(call: Call, grad_query: Tensor, grad_key: Tensor) -> list[Ten
     )  # fmt: skip
     of_gate, gram = room(tiles, 2, call.hidden), room(tiles, features, features)
     _of_tokens[(tiles,)](
-        of_rays, of_hidden, about, of_gate, gram, blocks, call.camera, call.grams, *gate,
-        *call.places, *call.camera_strides, call.floor, **tokens,
+        of_rays, of_hidden, about, of_gate, gram, blocks, call.camera_rows, call.grams, *gate,
+        *call.places, *call.camera_strides, call.min_moment, **tokens,
     )  # fmt: skip
     bias, rays, last = sums.sum(0).split([1, features, call.padded])
     projects, norms, alphas = _of_projections(call, rays, gram.sum(0))

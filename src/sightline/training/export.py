@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from sightline.backbones.adapter import save_camera
-from sightline.backbones.wan import CAMERA_KEY
+from sightline.backbones.camera_weights import save_camera
+from sightline.backbones.wan import ENCODING_KEY
 from sightline.backbones.weights_digest import weights_digest
 from sightline.errors import SightlineError
 from sightline.files import atomic_folder
@@ -57,7 +57,7 @@ def export(
             for name, tensor in average.items():
                 trainable[name].copy_(tensor)
     if output.suffix == ".safetensors":
-        beyond = [name for name in trainable if CAMERA_KEY not in name and "lora_" not in name]
+        beyond = [name for name in trainable if ENCODING_KEY not in name and "lora_" not in name]
         if beyond:
             raise SightlineError(
                 f"{output} would hold the camera alone, but model.trainable was {recipe.model.trainable!r} ({beyond[0]} and "
@@ -69,7 +69,7 @@ def export(
         model.fuse_lora()
         model.unload_lora()
     for name, parameter in model.named_parameters():
-        if CAMERA_KEY not in name:
+        if ENCODING_KEY not in name:
             parameter.data = parameter.data.to(dtype)
     with atomic_folder(output) as folder:
         model.eval().save_pretrained(folder, max_shard_size=shard_size)

@@ -64,7 +64,7 @@ def estimate(model: Any, recipe: Recipe, tokens: int, processes: int) -> Estimat
     width, layers = config.num_attention_heads * config.attention_head_dim, config.num_layers
     number_bytes = 2 if recipe.dtype == "bfloat16" else 4
     numbers = tokens * recipe.optimizer.micro_batch_size * number_bytes
-    per_channel = _BLOCK + (_CAMERA if hasattr(model, "camera_layers") else 0)
+    per_channel = _BLOCK + (_CAMERA if hasattr(model, "encoding_layers") else 0)
     if recipe.objective.image_to_video_prob > 0 and config.in_channels == config.out_channels:
         per_channel += _TIME_PER_TOKEN
     kept = numbers * (per_channel * width + _FFN * config.ffn_dim)

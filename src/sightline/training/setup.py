@@ -10,7 +10,7 @@ from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from sightline.backbones.accelerate import accelerate
-from sightline.backbones.adapter import load_camera
+from sightline.backbones.camera_weights import load_camera
 from sightline.backbones.pipelines import load_pipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import encoding_from_config
@@ -60,8 +60,8 @@ def share(model: nn.Module, parallel: Parallel, processes: int, device: torch.de
         return DistributedDataParallel(model, device_ids=[device.index] if device.type == "cuda" else None)
     blocks: Any = model.blocks
     for block in blocks:
-        if hasattr(block.attn1, "camera"):
-            fully_shard(block.attn1.camera, mp_policy=_FLOAT32)
+        if hasattr(block.attn1, "camera_encoding"):
+            fully_shard(block.attn1.camera_encoding, mp_policy=_FLOAT32)
         fully_shard(block, mp_policy=_FLOAT32)
     fully_shard(model, mp_policy=_FLOAT32)
     return model

@@ -13,10 +13,10 @@ from sightline.training.recipe import ModelConfig
 # Parameter names of a Wan transformer. The modulation of a block is its scale_shift_table; norm1 and norm3 have no weights.
 _SETS: dict[str, str] = {
     "paper": r"\.attn1\.|\.ffn\.|scale_shift_table",
-    "encoding": r"\.attn1\.camera\.",
+    "encoding": r"\.attn1\.camera_encoding\.",
     "self_attention": r"\.attn1\.",
     "all": r"",
-    "lora": r"\.attn1\.camera\.|lora_",
+    "lora": r"\.attn1\.camera_encoding\.|lora_",
 }
 _LORA_LAYERS = r"blocks\.\d+\.(attn1\.to_(q|k|v|out\.0)|ffn\.net\.(0\.proj|2))"
 
@@ -52,7 +52,7 @@ def choose_trainable(model: nn.Module, settings: ModelConfig) -> dict[str, nn.Pa
 def summary(model: nn.Module) -> list[tuple[str, int, int]]:
     """(part, trained, all) counts, for the table at the start of a run."""
     parts = {
-        "camera encoding": r"\.camera\.",
+        "camera encoding": r"\.camera_encoding\.",
         "LoRA": r"lora_",
         "self-attention": r"\.attn1\.",
         "text cross-attention": r"\.attn2\.|\.norm2\.",

@@ -65,7 +65,7 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
         pipe,
         recipe.seed,
         patch=tuple(config.patch_size),
-        with_camera=hasattr(bare, "camera_layers"),
+        with_camera=hasattr(bare, "encoding_layers"),
         device=device,
         quiet=not accelerator.is_main_process,
     )
@@ -176,8 +176,8 @@ def shares_of_a_step(settings: OptimizerConfig, rank: int, processes: int) -> li
 def make_optimizer(trainable: dict[str, nn.Parameter], settings: OptimizerConfig) -> torch.optim.AdamW:
     """AdamW with the camera's own parameters in a group of their own rate."""
     groups = [
-        {"params": [p for name, p in trainable.items() if ".camera." not in name], "multiple": 1.0},
-        {"params": [p for name, p in trainable.items() if ".camera." in name], "multiple": settings.encoding_lr_scale},
+        {"params": [p for name, p in trainable.items() if ".camera_encoding." not in name], "multiple": 1.0},
+        {"params": [p for name, p in trainable.items() if ".camera_encoding." in name], "multiple": settings.encoding_lr_scale},
     ]
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],

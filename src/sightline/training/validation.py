@@ -105,7 +105,7 @@ def fixed_draw(batch: LatentBatch, recipe: Recipe, level: float) -> Draw:
 
 def camera_figures(bare: nn.Module) -> dict[str, float]:
     """What each layer's encoding has to tell, such as SCoPE's alphas and gates, under its number."""
-    layers = getattr(bare, "camera_layers", [])
+    layers = getattr(bare, "encoding_layers", [])
     return {
         f"{name}/{number}": value for number, layer in enumerate(layers) for name, value in layer("figures").items()
     }

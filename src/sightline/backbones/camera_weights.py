@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from sightline.backbones.stock import EXPERTS
-from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
+from sightline.backbones.wan import ENCODING_KEY, CameraWanTransformer3DModel
 from sightline.encodings import encoding_from_config
 from sightline.encodings.protocol import promote_scalars
 from sightline.errors import SightlineError
@@ -45,7 +45,7 @@ def save_camera(model: CameraWanTransformer3DModel, path: str | Path, component:
         raise SightlineError(f"model is a {type(model).__name__}: expected a CameraWanTransformer3DModel.")
     _require_component(component)
     state = model.state_dict()
-    tensors = {name: tensor.contiguous().cpu() for name, tensor in state.items() if CAMERA_KEY in name}
+    tensors = {name: tensor.contiguous().cpu() for name, tensor in state.items() if ENCODING_KEY in name}
     tensors |= _lora_of(state)
     metadata = {
         "format": _FORMAT,
@@ -101,7 +101,7 @@ def load_camera(
     else:
         model = CameraWanTransformer3DModel.from_transformer(model, encoding, component=component, copy=copy)
 
-    own = {name: parameter for name, parameter in model.state_dict().items() if CAMERA_KEY in name}
+    own = {name: parameter for name, parameter in model.state_dict().items() if ENCODING_KEY in name}
     _require_equal_names(path, set(tensors), set(own))
     for name, parameter in own.items():
         tensor = tensors[name]

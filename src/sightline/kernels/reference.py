@@ -40,16 +40,16 @@ def qk(
     norm_key: Tensor,  # [dim]
     cos: Tensor,  # [1, N, 1, D] RoPE tables, D channels a head
     sin: Tensor,  # [1, N, 1, D]
-    camera: Tensor | None,  # [B or 1, N, 90] packed rows, no gradient; None without a camera
+    camera_rows: Tensor | None,  # [B or 1, N, 90] packed rows, no gradient; None without a camera
     scope: Sequence[Tensor],  # ScopeWeights, or empty without a camera
     eps: float,  # of QKNorm
-    floor: float,  # the smallest |m|
+    min_moment: float,  # the smallest |m|
     flip: bool,  # swap the halves of the ray on the key side
 ) -> tuple[Tensor, Tensor]:  # [B, N, dim] x2
     """QKNorm over the full width, RoPE, and SCoPE's addition. Rounded once, at the end."""
     exact = _exact(query)
     results = []
-    rays = _rays(camera, scope, floor, flip, exact) if camera is not None else None
+    rays = _rays(camera_rows, scope, min_moment, flip, exact) if camera_rows is not None else None
     for side, (x, weight) in enumerate(((query, norm_query), (key, norm_key))):
         normed = F.rms_norm(x.to(exact), x.shape[-1:], weight.to(exact), eps)
         result = _rotate(normed, cos, sin)
@@ -69,10 +69,10 @@ def qk_backward(
     norm_key: Tensor,
     cos: Tensor,
     sin: Tensor,
-    camera: Tensor | None,
+    camera_rows: Tensor | None,
     scope: Sequence[Tensor],
     eps: float,
-    floor: float,
+    min_moment: float,
     flip: bool,
 ) -> list[Tensor]:
     """The gradients of query, key, norm_query, norm_key and, with a camera, of every weight of SCoPE in its order."""
@@ -85,10 +85,10 @@ def qk_backward(
         unit = x.to(exact) * scale
         norms.append((back * unit).flatten(0, 1).sum(0))
         inputs.append(_norm_backward(back * weight.to(exact), unit, scale).to(x.dtype))
-    if camera is None:
+    if camera_rows is None:
         return [*inputs, *norms]
 
-    weights, rays = ScopeWeights(*(one.to(exact) for one in scope)), _rays(camera, scope, floor, flip, exact)
+    weights, rays = ScopeWeights(*(one.to(exact) for one in scope)), _rays(camera_rows, scope, min_moment, flip, exact)
     alphas, ray_norms, projections, grad_alphas = [weights.alpha_q, weights.alpha_k], [], [], []
     grad_gate = torch.zeros_like(grads[0])
     for side, norm in enumerate((weights.norm_q, weights.norm_k)):
@@ -118,11 +118,11 @@ class _Rays(NamedTuple):
     gate: Tensor  # [B or 1, N, dim]
 
 
-def _rays(camera: Tensor, scope: Sequence[Tensor], floor: float, flip: bool, exact: torch.dtype) -> _Rays:
-    camera, weights = camera.to(exact), ScopeWeights(*(one.to(exact) for one in scope))
-    direction, moment = camera[..., RAY].split(3, dim=-1)
+def _rays(camera_rows: Tensor, scope: Sequence[Tensor], min_moment: float, flip: bool, exact: torch.dtype) -> _Rays:
+    camera_rows, weights = camera_rows.to(exact), ScopeWeights(*(one.to(exact) for one in scope))
+    direction, moment = camera_rows[..., RAY].split(3, dim=-1)
     present = (direction != 0).any(-1, keepdim=True)
-    moment, magnitude = split_moment(moment, floor)
+    moment, magnitude = split_moment(moment, min_moment)
     feature_q = torch.cat([direction, moment, magnitude], dim=-1)
     feature_k = torch.cat([moment, direction, magnitude], dim=-1) if flip else feature_q
     scales, units = [], []
@@ -131,7 +131,7 @@ def _rays(camera: Tensor, scope: Sequence[Tensor], floor: float, flip: bool, exa
         square = ((feature @ (project.T @ project)) * feature).sum(-1, keepdim=True) / len(project)
         scales.append((square + RAY_EPS).rsqrt() * present)
         units.append((feature @ project.T) * scales[-1])
-    heard = magnitude + camera[..., LOG_SCALE_OFFSET]
+    heard = magnitude + camera_rows[..., LOG_SCALE_OFFSET]
     before = F.linear(heard, weights.gate_in, weights.gate_in_bias)
     gate = F.linear(F.gelu(before), weights.gate_out, weights.gate_out_bias).sigmoid()
     return _Rays((feature_q, feature_k), (scales[0], scales[1]), (units[0], units[1]), heard, before, gate)

@@ -10,9 +10,9 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from sightline.backbones.adapter import is_camera_file, load_camera, save_camera
+from sightline.backbones.camera_weights import is_camera_file, load_camera, save_camera
 from sightline.backbones.tiny import tiny_transformer
-from sightline.backbones.wan import CAMERA_KEY, CameraWanTransformer3DModel
+from sightline.backbones.wan import ENCODING_KEY, CameraWanTransformer3DModel
 from sightline.encodings import Scope
 from sightline.errors import SightlineError
 from tests.backbones.test_wan import retrofit, run
@@ -35,7 +35,7 @@ def rewrite(path, tensors=None, **changes):
 def test_a_stock_model_and_a_camera_file_make_the_trained_model(camera_file, tokens):
     loaded = load_camera(tiny_transformer(), camera_file)
     inputs = model_inputs(loaded)
-    for layer, expected in zip(loaded.camera_layers, wake_twin(camera_file).camera_layers, strict=True):
+    for layer, expected in zip(loaded.encoding_layers, wake_twin(camera_file).encoding_layers, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(layer.parameters(), expected.parameters(), strict=True))
     assert run(loaded, inputs, tokens).isfinite().all()
 
@@ -49,7 +49,7 @@ def wake_twin(camera_file):
 
 def test_the_file_holds_the_new_parameters_and_nothing_else(camera_file):
     names = set(load_file(camera_file))
-    assert names == {name for name in retrofit().state_dict() if CAMERA_KEY in name}
+    assert names == {name for name in retrofit().state_dict() if ENCODING_KEY in name}
     assert is_camera_file(camera_file)
     assert [path.name for path in camera_file.parent.iterdir()] == ["camera.safetensors"]  # no temporary left
 
@@ -57,13 +57,13 @@ def test_the_file_holds_the_new_parameters_and_nothing_else(camera_file):
 def test_a_model_that_has_the_encoding_is_filled_in_place(camera_file):
     model = retrofit()
     assert load_camera(model, camera_file) is model
-    assert model.camera_layers[0].alpha_q.item() == pytest.approx(0.7)
+    assert model.encoding_layers[0].alpha_q.item() == pytest.approx(0.7)
 
 
 def test_scalar_alphas_load(camera_file):
     tensors = load_file(camera_file)
     rewrite(camera_file, {name: value.reshape(()) if "alpha" in name else value for name, value in tensors.items()})
-    assert load_camera(retrofit(), camera_file).camera_layers[1].alpha_k.shape == (1,)
+    assert load_camera(retrofit(), camera_file).encoding_layers[1].alpha_k.shape == (1,)
 
 
 def untouched(model):
@@ -112,7 +112,7 @@ def test_what_does_not_fit_is_refused_by_name_and_changes_nothing(camera_file, d
 
 def test_starting_values_do_not_stand_in_the_way(camera_file):
     model = retrofit(alpha=0.3, projection_init="random")
-    assert load_camera(model, camera_file).camera_layers[0].alpha_q.item() == pytest.approx(0.7)
+    assert load_camera(model, camera_file).encoding_layers[0].alpha_q.item() == pytest.approx(0.7)
 
 
 def test_things_that_are_no_models_are_refused(camera_file):
