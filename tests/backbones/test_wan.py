@@ -167,7 +167,7 @@ def test_a_model_compiled_as_a_whole_gives_the_same_result(tokens):
     expected = run(model, inputs, tokens)
     compiled = torch.compile(model, backend="aot_eager")
     torch.testing.assert_close(run(compiled, inputs, tokens), expected, atol=TOLERANCE[torch.float32], rtol=1e-4)
-    assert model.rope.camera is None
+    assert model.rope.camera_rows is None
 
 
 @pytest.mark.parametrize("offload_type", ["block_level", "leaf_level"])
@@ -359,7 +359,7 @@ def test_cameras_that_do_not_fit_the_latents_are_refused(tokens):
         model(**inputs, attention_kwargs={"camra": tokens})
     with pytest.raises(SightlineError, match="camera is a Tensor"):
         run(model, inputs, tokens.rows)
-    assert model.rope.camera is None  # a refused call leaves nothing behind
+    assert model.rope.camera_rows is None  # a refused call leaves nothing behind
 
 
 def test_a_batch_may_have_one_camera_each():

@@ -130,7 +130,7 @@ def test_without_a_camera_any_weights_are_the_base_model_bit_for_bit(row, tokens
         torch.testing.assert_close(absent, expected, atol=1e-5, rtol=1e-5)
     else:
         assert torch.equal(absent, expected)
-    assert model.rope.camera is None and model.patch_embedding.tokens is None
+    assert model.rope.camera_rows is None and model.patch_embedding.tokens is None
     elsewhere = CameraTokens.from_trajectory(random_trajectory(9), (3, 4, 4))
     assert (run(model, inputs, tokens) - run(model, inputs, elsewhere)).abs().max() > 1e-3  # the camera is heard
 
