@@ -161,7 +161,8 @@ def test_a_run_goes_on_from_a_camera_file_with_lora_weights(small, tmp_path, tra
 def test_camera_free_training_uses_the_same_trainer(small):
     recipe = changed(small, "model", encoding=None)
     assert all(
-        ".camera_encoding." not in name for name in load_file(last_checkpoint(trainer.train(recipe)) / "weights.safetensors")
+        ".camera_encoding." not in name
+        for name in load_file(last_checkpoint(trainer.train(recipe)) / "weights.safetensors")
     )
 
 
