@@ -302,7 +302,7 @@ def test_weights_of_another_encoding_are_refused_by_name(tmp_path):
     retrofit(projection="mlp").save_pretrained(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(config | {"encoding": {"name": "scope", "projection_hidden": 7}}))
-    with pytest.raises(SightlineError, match=r"cannot be loaded \(.*camera\.project_\w"):
+    with pytest.raises(SightlineError, match=r"cannot be loaded \(.*camera_encoding\.project_\w"):
         CameraWanTransformer3DModel.from_pretrained(tmp_path)
 
 
