@@ -177,7 +177,10 @@ def make_optimizer(trainable: dict[str, nn.Parameter], settings: OptimizerConfig
     """AdamW with the camera's own parameters in a group of their own rate."""
     groups = [
         {"params": [p for name, p in trainable.items() if ".camera_encoding." not in name], "multiple": 1.0},
-        {"params": [p for name, p in trainable.items() if ".camera_encoding." in name], "multiple": settings.encoding_lr_scale},
+        {
+            "params": [p for name, p in trainable.items() if ".camera_encoding." in name],
+            "multiple": settings.encoding_lr_scale,
+        },
     ]
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],
