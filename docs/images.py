@@ -75,13 +75,13 @@ def first_view(style: str, seed: int, side: int = SIDE) -> tuple[Any, Any, Any]:
     # Square and 28 mm across, the lens of the moves: fitted to any picture at least as wide as high, it stays 28 mm.
     clip = sample_clip(style, seed, 33, side, side)
     lens = moves.static(frames=1, width=side, height=side)
-    return clip.scene, lens, level_view(clip.scene, clip.true.camera_to_world[0], lens)
+    return clip.scene, lens, level_view(clip.scene, clip.true_trajectory.camera_to_world[0], lens)
 
 
-def still(scene: Any, lens: Any, pose: Any) -> Any:  # a film of one frame
-    from sightline.worlds import film
+def still(scene: Any, lens: Any, pose: Any) -> Any:  # a video of one frame
+    from sightline.worlds import render_clip
 
-    return film(scene, lens.replace(camera_to_world=pose[None], unit="metre"))
+    return render_clip(scene, lens.replace(camera_to_world=pose[None], unit="metre"))
 
 
 def level_view(scene: Any, pose: Any, lens: Any) -> Any:  # [4, 4] -> [4, 4]
@@ -141,11 +141,11 @@ def film_from(view: tuple[str, int], move: str, **options: Any) -> np.ndarray:  
 def against_truth(view: tuple[str, int], move: str, made: np.ndarray) -> tuple[float, str]:
     """How much nearer a film is than its frozen first frame to what a true camera would have seen (dB), and in words."""
     from sightline.images import psnr
-    from sightline.worlds import film
+    from sightline.worlds import render_clip
 
     scene, _, pose = first_view(*view)
     way = path(move)
-    true = film(scene, way.replace(camera_to_world=pose @ way.camera_to_world, unit="metre")).frames.numpy()
+    true = render_clip(scene, way.replace(camera_to_world=pose @ way.camera_to_world, unit="metre")).frames.numpy()
     frozen = np.repeat(true[:1], len(true), axis=0)
     middle = way.height // 2
     parts = {

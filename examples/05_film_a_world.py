@@ -9,7 +9,7 @@ import tyro
 from PIL import Image
 
 import sightline as sl
-from sightline.worlds import film, sample_clip
+from sightline.worlds import render_clip, sample_clip
 
 
 def main(output: Path = Path("outputs/world"), seed: int = 1, frames: int = 33, size: int = 128) -> None:
@@ -18,10 +18,10 @@ def main(output: Path = Path("outputs/world"), seed: int = 1, frames: int = 33, 
 
     # The same scene, first along its own path, then on a closed loop that starts from the same camera.
     loop = sl.moves.loop_truck(0.4, frames=frames, width=size, height=size)
-    start = clip.true.camera_to_world[0]
-    loop = clip.true.replace(camera_to_world=start @ loop.camera_to_world)
-    for name, path in {"walk": clip.true, "loop": loop}.items():
-        shot = film(clip.scene, path)  # frames [T, H, W, 3] uint8, depth [T, H, W] in metres
+    start = clip.true_trajectory.camera_to_world[0]
+    loop = clip.true_trajectory.replace(camera_to_world=start @ loop.camera_to_world)
+    for name, path in {"walk": clip.true_trajectory, "loop": loop}.items():
+        shot = render_clip(clip.scene, path)  # frames [T, H, W, 3] uint8, depth [T, H, W] in metres
         sl.save_video(shot.frames, output / f"{name}.mp4", fps=path.fps)
         path.save(output / f"{name}.json")
 

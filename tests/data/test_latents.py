@@ -12,7 +12,7 @@ from sightline.data.encode import ClipEncoder
 from sightline.data.latents import PerClipLatents, encode_clip
 from sightline.data.rendered_latents import RenderedLatents, can_render_batches
 from sightline.data.sources import open_sources
-from sightline.worlds import many
+from sightline.worlds import batches
 
 SPEC = ClipSpec(num_frames=5, width=32, height=32)
 ORDER = [0, 2, 1, 3]  # the styles take turns
@@ -48,7 +48,7 @@ def test_rendering_in_batches_changes_nothing(kind, keep):
 
 def test_processes_make_the_same_in_the_same_order(monkeypatch):
     groups = list(range(9))
-    inline = list(many.made(str, groups))
-    monkeypatch.setattr(many, "_WORTH_PROCESSES", 2)
-    monkeypatch.setattr(many.os, "cpu_count", lambda: 4)
-    assert list(many.made(str, groups)) == inline == [str(group) for group in groups]
+    inline = list(batches.map_in_processes(str, groups))
+    monkeypatch.setattr(batches, "_WORTH_PROCESSES", 2)
+    monkeypatch.setattr(batches.os, "cpu_count", lambda: 4)
+    assert list(batches.map_in_processes(str, groups)) == inline == [str(group) for group in groups]

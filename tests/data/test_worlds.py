@@ -14,7 +14,7 @@ from sightline.data.clips import Clips
 from sightline.data.sources import open_source
 from sightline.data.stats import source_statistics
 from sightline.errors import SightlineError
-from sightline.worlds import film, sample_clip
+from sightline.worlds import render_clip, sample_clip
 from tests.data.layouts import Take, write_dl3dv, write_omniworld, write_panshot, write_re10k
 
 WIDTH, HEIGHT, FRAMES = 96, 54, 9
@@ -33,8 +33,10 @@ CODEC_ERROR = 6.0  # grey levels, mean over a frame
 )
 def test_a_world_comes_back_from_the_layout_it_stands_in_for(tmp_path: Path, style: str, kind: str, exact: bool):
     world = sample_clip(style, 3, FRAMES, WIDTH, HEIGHT)
-    take = Take(film(world.scene, world.true).frames.numpy(), world.reported, world.caption)
-    expected = world.reported
+    take = Take(
+        render_clip(world.scene, world.true_trajectory).frames.numpy(), world.reported_trajectory, world.caption
+    )
+    expected = world.reported_trajectory
     if kind == "re10k":
         write_re10k(tmp_path, take, video=True, camera_ctrl=True)
     elif kind == "dl3dv":
@@ -71,9 +73,9 @@ def test_a_world_is_filmed_to_measure_and_reported_in_its_own_units():
     assert [window.name for window in clips.windows] == ["00000007@0", "00000008@0"]
     clip = clips[1]
     world = sample_clip("openworld", 8, spec.span, 48, 32)
-    assert np.array_equal(clip.frames, film(world.scene, world.true).frames[::2].numpy())
+    assert np.array_equal(clip.frames, render_clip(world.scene, world.true_trajectory).frames[::2].numpy())
     # Reported in twentieths of a metre, and brought back by eta.
-    expected = world.true.anchored().camera_to_world[::2]
+    expected = world.true_trajectory.anchored().camera_to_world[::2]
     torch.testing.assert_close(clip.trajectory.camera_to_world, expected, atol=1e-9, rtol=0)
     assert clip.caption == world.caption
     assert clip.source == "openworld"
@@ -85,8 +87,8 @@ def test_a_world_in_metres_has_its_true_cameras():
             0
         ]
         world = sample_clip(style, 0, 5, 48, 32)
-        torch.testing.assert_close(clip.trajectory.camera_to_world, world.true.anchored().camera_to_world)
-        assert clip.trajectory.unit == "metre" and clip.trajectory.near_depth == world.reported.near_depth
+        torch.testing.assert_close(clip.trajectory.camera_to_world, world.true_trajectory.anchored().camera_to_world)
+        assert clip.trajectory.unit == "metre" and clip.trajectory.near_depth == world.reported_trajectory.near_depth
     with pytest.raises(SightlineError, match="unit of worlds is 'feet': expected one of reported, metre"):
         open_source("worlds:orbit?unit=feet")
 

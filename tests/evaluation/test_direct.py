@@ -14,7 +14,7 @@ from sightline.evaluation.estimators import Hints, get_estimator
 from sightline.evaluation.estimators._agreement import agreement, going_along
 from sightline.evaluation.floors import TrueClip, estimator_floor, floor_summary, held_out_truths
 from sightline.lab.measure import held_out_clips
-from sightline.worlds import film, sample_batch, sample_clip
+from sightline.worlds import render_clip, sample_batch, sample_clip
 
 FRAMES, SIZE = 9, 96
 
@@ -27,8 +27,8 @@ def truths():
 def filmed(path: Trajectory, seed: int = 900_012) -> TrueClip:
     """A path of our own through a held-out room, in its metres."""
     scene = sample_clip("walkthrough", seed, 2, path.width, path.height)
-    placed = path.replace(camera_to_world=scene.true.camera_to_world[0] @ path.camera_to_world, unit="metre")
-    shown = film(scene.scene, placed)
+    placed = path.replace(camera_to_world=scene.true_trajectory.camera_to_world[0] @ path.camera_to_world, unit="metre")
+    shown = render_clip(scene.scene, placed)
     return TrueClip("own", shown.frames.numpy(), shown.depth[0], placed.anchored())
 
 

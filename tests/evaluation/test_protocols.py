@@ -20,7 +20,7 @@ from sightline.evaluation.report import write_report
 from sightline.evaluation.revisit import RevisitCases
 from sightline.evaluation.run import Run, Sampling
 from sightline.generation.model import Model, ModelOptions
-from sightline.worlds import film, sample_clip
+from sightline.worlds import render_clip, sample_clip
 from tests.conftest import smooth_trajectory
 from tests.data.layouts import Take, write_re10k
 from tests.evaluation.conftest import Oracle
@@ -257,8 +257,11 @@ def test_an_estimator_that_cannot_run_stops_before_the_first_film(evaluate, monk
 @pytest.mark.parametrize("style", ["walkthrough", "openworld"])
 def test_paths_and_depth_are_in_metres_or_in_the_unit_that_a_style_reports(style):
     world = sample_clip(style, 900_000, 5, 64, 64)
-    metres, path = film(world.scene, world.true).depth[0].numpy(), world.true.anchored().positions
-    reported = 3 * float(world.reported.anchored().positions[-1].norm() / path[-1].norm())
+    metres, path = (
+        render_clip(world.scene, world.true_trajectory).depth[0].numpy(),
+        world.true_trajectory.anchored().positions,
+    )
+    reported = 3 * float(world.reported_trajectory.anchored().positions[-1].norm() / path[-1].norm())
     for source, scale in ((default_sources((style,), 1)[0], 1.0), (f"worlds:{style}?seed=900000&eta=3", reported)):
         chosen = Selection((source,), 1, "all", 0.01, ClipSpec(5, width=64, height=64))
         standard, loop = StandardCases(chosen).load(0), RevisitCases(chosen).load(0)

@@ -37,13 +37,13 @@ def test_what_a_job_leaves_open_is_the_shipped_frame_on_an_orbit():
 def test_a_world_is_filmed_along_its_own_path_or_from_its_first_camera(tmp_path):
     clip = sample_clip("walkthrough", 4, 5, 48, 32)
     own = make_plan(Job(world=4, style="walkthrough"), INFO)
-    assert torch.equal(own.trajectory.camera_to_world, clip.true.camera_to_world)
+    assert torch.equal(own.trajectory.camera_to_world, clip.true_trajectory.camera_to_world)
     assert np.array_equal(own.image, own.truth[0]) and own.truth.shape == (5, 32, 48, 3)
 
     still = make_plan(Job(world=4, style="walkthrough", move="static", prompt="mine"), INFO)
     assert (still.truth == still.truth[0]).all() and still.prompt == "mine"
     assert still.trajectory.unit == "metre"
-    assert torch.allclose(still.trajectory.camera_to_world[3], clip.true.camera_to_world[0])
+    assert torch.allclose(still.trajectory.camera_to_world[3], clip.true_trajectory.camera_to_world[0])
 
     moves.dolly(0.2, frames=5).save(tmp_path / "path.json")
     filed = make_plan(Job(world=4, style="walkthrough", trajectory=tmp_path / "path.json"), INFO)

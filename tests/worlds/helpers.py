@@ -9,7 +9,7 @@ import torch
 from sightline.cameras import lens, se3
 from sightline.cameras.trajectory import Trajectory
 from sightline.worlds.builder import Builder, light
-from sightline.worlds.scene import CEILING, END_WALLS, FAR, FLOOR, SIDE_WALLS, SKY, Scene
+from sightline.worlds.scene import CEILING, END_WALLS, FAR, GROUND, SIDE_WALLS, SKY, Scene
 from sightline.worlds.textures import material
 
 GREY = (0.25, 0.25, 0.25)
@@ -17,10 +17,10 @@ GREY = (0.25, 0.25, 0.25)
 
 def bare_scene(build: Builder, floor: list[float] | None = None, outdoor: bool = True, half: float = 10.0) -> Scene:
     """Grey surfaces, even light; the builder's solids are already in place."""
-    for row in (FLOOR, CEILING, SIDE_WALLS, END_WALLS, SKY):
+    for row in (GROUND, CEILING, SIDE_WALLS, END_WALLS, SKY):
         build.shell(row, material(GREY))
     if floor is not None:
-        build.shell(FLOOR, floor)
+        build.shell(GROUND, floor)
     reach = FAR if outdoor else half
     top = FAR if outdoor else 3.0
     row = light((0.3, 1.0, -0.4), (0.5, 0.5, 0.5), (0.5, 0.5, 0.5), (0.4, 0.4, 0.4), GREY, 0.0, outdoor)

@@ -7,7 +7,7 @@ import torch
 
 from sightline.cameras import lens
 from sightline.errors import SightlineError
-from sightline.worlds import film, make_scene, sample_clip
+from sightline.worlds import make_scene, render_clip, sample_clip
 from sightline.worlds.builder import Builder
 from sightline.worlds.captions import caption
 from sightline.worlds.textures import material
@@ -64,19 +64,19 @@ def test_what_found_no_slot_is_not_named():
 
 
 def test_a_moving_world_can_be_frozen_and_filmed_from_a_later_moment():
-    scene, path = make_scene(0, "openworld"), sample_clip("openworld", 0, frames=5, width=24, height=24).true
+    scene, path = make_scene(0, "openworld"), sample_clip("openworld", 0, frames=5, width=24, height=24).true_trajectory
     path = path.replace(camera_to_world=path.camera_to_world[:1].expand(5, 4, 4))
     assert scene.moves
-    usual = film(scene, path, samples=1).frames
-    frozen = film(scene, path, samples=1, seconds=[1.0] * 5).frames
+    usual = render_clip(scene, path, samples=1).frames
+    frozen = render_clip(scene, path, samples=1, seconds=[1.0] * 5).frames
     assert (frozen == frozen[:1]).all() and not (usual == usual[:1]).all()
-    later = film(scene, path, samples=1, seconds=2 / path.fps).frames
+    later = render_clip(scene, path, samples=1, seconds=2 / path.fps).frames
     assert torch.equal(later[:3], usual[2:])
-    given = film(scene, path, samples=1, seconds=torch.arange(5) / path.fps).frames
+    given = render_clip(scene, path, samples=1, seconds=torch.arange(5) / path.fps).frames
     assert torch.equal(given, usual)
 
 
 @pytest.mark.parametrize("seconds", [[0.0, 1.0], float("nan"), "soon"])
 def test_bad_moments_are_refused(seconds):
     with pytest.raises(SightlineError, match="seconds"):
-        film(make_scene(0, "openworld"), looking_ahead(frames=5), seconds=seconds)
+        render_clip(make_scene(0, "openworld"), looking_ahead(frames=5), seconds=seconds)

@@ -9,14 +9,14 @@ import torch
 
 from sightline.cameras import lens
 from sightline.errors import SightlineError
-from sightline.worlds import STYLES, film, make_scene, make_scenes, render_batch, sample_batch, stack
+from sightline.worlds import STYLES, make_scene, make_scenes, render_batch, render_clip, sample_batch, stack
 from sightline.worlds import render as render_module
 from sightline.worlds.builder import Builder
 from sightline.worlds.palettes import linear
 from sightline.worlds.textures import material
 from tests.worlds.helpers import bare_scene, looking_ahead
 
-FLOORS = {
+GROUNDS = {
     "checker": material(linear("white"), linear("black"), cell=(0.4, 0.4), checker=(1.0, 1.0)),
     "stripes": material(linear("white"), linear("black"), cell=(0.3, 0.3), checker=(1.0, 0.0)),
     "tiles": material(linear("white"), None, linear("black"), cell=(0.3, 0.3), joint_width=(0.1, 0.1)),
@@ -34,12 +34,12 @@ FLOORS = {
 }
 
 
-@pytest.mark.parametrize("name", FLOORS)
+@pytest.mark.parametrize("name", GROUNDS)
 def test_a_far_patterned_floor_does_not_alias(name):
-    scene = bare_scene(Builder("test", 0), FLOORS[name])
+    scene = bare_scene(Builder("test", 0), GROUNDS[name])
     trajectory = looking_ahead(size=64, fov=70)
-    picture = film(scene, trajectory).frames[0].float() / 255
-    reference = film(scene, trajectory, samples=64).frames[0].float() / 255
+    picture = render_clip(scene, trajectory).frames[0].float() / 255
+    reference = render_clip(scene, trajectory, samples=64).frames[0].float() / 255
     below = slice(34, 64)  # below the horizon; the reference itself aliases in the first rows under it
     error = (picture[below] - reference[below]).square().mean().sqrt()
     assert error < 0.05
@@ -50,10 +50,10 @@ def test_a_far_patterned_floor_does_not_alias(name):
 
 def test_one_unfiltered_ray_per_pixel_would_alias(monkeypatch):
     """The bound above means something: with no footprint the same floor breaks it."""
-    scene, trajectory = bare_scene(Builder("test", 0), FLOORS["checker"]), looking_ahead(size=64, fov=70)
+    scene, trajectory = bare_scene(Builder("test", 0), GROUNDS["checker"]), looking_ahead(size=64, fov=70)
     plain_colour = render_module._colour
     monkeypatch.setattr(render_module, "_colour", lambda *arguments: plain_colour(*arguments[:-1], 1e-4))
-    picture = film(scene, trajectory, samples=1).frames[0].float() / 255
+    picture = render_clip(scene, trajectory, samples=1).frames[0].float() / 255
     assert picture[32:34].mean(-1).diff(dim=1).abs().max() > 0.3
 
 
@@ -116,7 +116,7 @@ def test_a_camera_outside_its_room_or_inside_a_solid_still_gives_numbers():
         [[30.0, -1.0, 0.0], [0.0, 5.0, 0.0], scene.solids[0, 0, :3].tolist()], dtype=torch.float64
     )
     trajectory = looking_ahead(size=24, frames=3).replace(camera_to_world=poses)
-    depth = film(scene, trajectory).depth
+    depth = render_clip(scene, trajectory).depth
     assert depth.isfinite().all()
 
 
@@ -138,7 +138,7 @@ def test_bad_arguments_are_one_sentence():
             lambda: render_batch(scene, poses, lenses, torch.zeros(1), 16, 16, seconds=torch.zeros(1)),
             "seconds has shape",
         ),
-        (lambda: film(stack([scene, scene]), looking_ahead()), "scene holds 2 scenes"),
+        (lambda: render_clip(stack([scene, scene]), looking_ahead()), "scene holds 2 scenes"),
     ]
     for call, start in cases:
         with pytest.raises(SightlineError) as caught:

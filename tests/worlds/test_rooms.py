@@ -9,7 +9,7 @@ import torch
 
 from sightline.worlds import make_scene
 from sightline.worlds.builder import Builder
-from sightline.worlds.floor_light import floor_light
+from sightline.worlds.ground_light import ground_light
 from sightline.worlds.textures import material
 from tests.worlds.helpers import bare_scene
 
@@ -36,7 +36,7 @@ def test_what_hangs_from_the_ceiling_casts_no_shadow_and_what_stands_does():
     def light_with(base: float) -> torch.Tensor:
         build = Builder("walkthrough", 0)
         build.ball(material((0.5, 0.5, 0.5)), (0.24, 0.13, 0.24), base=base)
-        return floor_light(bare_scene(build, outdoor=False, half=3.0))
+        return ground_light(bare_scene(build, outdoor=False, half=3.0))
 
     assert (light_with(3.0 - 0.32) > 0.999).all()
     assert light_with(0.0).min() < 0.9

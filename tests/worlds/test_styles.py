@@ -9,10 +9,10 @@ import torch
 
 from sightline.cameras import se3
 from sightline.cameras.statistics import path_statistics
-from sightline.worlds import FAR, STYLES, distance_to_solids, paths, sample_batch, sample_clip
+from sightline.worlds import FAR, STYLES, distance_to_solids, sample_batch, sample_clip, trajectories
 from sightline.worlds.palettes import COLOURS
-from sightline.worlds.paths import CLEARANCE
-from sightline.worlds.styles import NEAR_SHARE, OPENWORLD_SCALE, SFM_SCALES
+from sightline.worlds.styles import NEAR_QUANTILE, OPENWORLD_SCALE, SFM_SCALES
+from sightline.worlds.trajectories import CLEARANCE
 
 SEEDS = range(300, 364)
 
@@ -45,7 +45,7 @@ def test_a_share_of_the_cameras_comes_back_and_keeps_clear_too():
 
 @pytest.mark.parametrize("style", STYLES)
 def test_where_no_path_is_clear_the_camera_pans_on_a_free_spot(style, monkeypatch):
-    monkeypatch.setattr(paths, "CLEARANCE", 1e3)  # no try can keep this distance
+    monkeypatch.setattr(trajectories, "CLEARANCE", 1e3)  # no try can keep this distance
     batch = sample_batch(style, SEEDS, frames=9, width=32, height=32)
     positions = batch.camera_to_world[..., :3, 3]
     assert (positions == positions[:, :1]).all()
@@ -84,7 +84,7 @@ def test_captions_name_things_and_colours_of_the_scene(style):
     batch = sample_batch(style, SEEDS, frames=2, width=32, height=32)
     coloured = 0
     for words, notes in zip(batch.captions, batch.scenes.notes, strict=True):
-        assert notes.place in words and notes.floor in words
+        assert notes.place in words and notes.ground in words
         named = [thing for thing in notes.things if thing.name in words]
         coloured += any(colour in words for thing in named for colour in COLOURS if colour == thing.colour)
         assert "  " not in words and len(words) < 200
@@ -104,11 +104,15 @@ def test_structure_from_motion_styles_report_a_random_scale_and_nothing_else():
 def test_reported_poses_are_the_true_ones_times_one_factor(style):
     clip = sample_clip(style, 21, frames=9, width=32, height=32)
     batch = sample_batch(style, [21], frames=9, width=32, height=32)
-    torch.testing.assert_close(clip.reported.rotations, clip.true.rotations, atol=0, rtol=0)
-    torch.testing.assert_close(clip.reported.positions, clip.true.positions * float(batch.scale[0]), atol=1e-12, rtol=0)
-    torch.testing.assert_close(clip.reported.camera_to_world, batch.reported_camera_to_world[0], atol=1e-12, rtol=0)
-    assert torch.equal(clip.reported.intrinsics, clip.true.intrinsics)
-    assert (clip.reported.near_depth is not None) == (style == "panorama")
+    torch.testing.assert_close(clip.reported_trajectory.rotations, clip.true_trajectory.rotations, atol=0, rtol=0)
+    torch.testing.assert_close(
+        clip.reported_trajectory.positions, clip.true_trajectory.positions * float(batch.scale[0]), atol=1e-12, rtol=0
+    )
+    torch.testing.assert_close(
+        clip.reported_trajectory.camera_to_world, batch.reported_camera_to_world[0], atol=1e-12, rtol=0
+    )
+    assert torch.equal(clip.reported_trajectory.intrinsics, clip.true_trajectory.intrinsics)
+    assert (clip.reported_trajectory.near_depth is not None) == (style == "panorama")
 
 
 def test_panoramas_are_metric_tilted_and_seen_through_many_lenses():
@@ -123,7 +127,7 @@ def test_panoramas_are_metric_tilted_and_seen_through_many_lenses():
 def test_the_near_depth_of_a_panorama_is_the_twentieth_nearest_part_of_its_first_frame():
     batch = sample_batch("panorama", range(40, 48), frames=2, width=96, height=96)
     _, depth = batch.render(samples=1)
-    true = depth[:, 0].flatten(1).quantile(NEAR_SHARE, dim=1)
+    true = depth[:, 0].flatten(1).quantile(NEAR_QUANTILE, dim=1)
     torch.testing.assert_close(batch.near_depth.float(), true, rtol=0.12, atol=0.02)
 
 

@@ -18,7 +18,7 @@ from sightline.data.encode import ClipEncoder, as_video
 from sightline.data.latents import LatentBatch, with_first_frame_mask
 from sightline.data.sources import Source
 from sightline.worlds import WorldBatch
-from sightline.worlds.many import BATCH, film_together, made
+from sightline.worlds.batches import BATCH, map_in_processes, render_batches
 
 _ENCODED_AT_ONCE = 31  # clips of 33 x 128 x 128 that the VAE takes together
 
@@ -61,12 +61,12 @@ class RenderedLatents:
         if self._memory is not None:
             return self._memory.select(indices)
         windows = [self.windows[index] for index in indices]
-        return self._render_and_encode(next(made(self._sampler(), [windows])))
+        return self._render_and_encode(next(map_in_processes(self._sampler(), [windows])))
 
     def _render_all(self, progress: Callable[[Sequence[Any]], Any]) -> LatentBatch:
         count = -(-len(self) // BATCH)  # of about one size: a small last one would be compiled for by itself
         groups = [self.windows[len(self) * i // count : len(self) * (i + 1) // count] for i in range(count)]
-        sampled = made(self._sampler(), groups)
+        sampled = map_in_processes(self._sampler(), groups)
         return LatentBatch.cat([self._render_and_encode(next(sampled)) for _ in progress(groups)])
 
     def _sampler(self) -> Callable[[Sequence[Window]], list[SampledClips]]:
@@ -77,7 +77,7 @@ class RenderedLatents:
     @torch.no_grad()
     def _render_and_encode(self, sampled: list[SampledClips]) -> LatentBatch:
         device = self.encoder.pipe.vae.device
-        frames = film_together([clips.scenes for clips in sampled], device)  # [B, T, H, W, 3] uint8
+        frames = render_batches([clips.scenes for clips in sampled], device)  # [B, T, H, W, 3] uint8
         video = as_video(frames)
         camera_rows = torch.cat([clips.camera_rows for clips in sampled])
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):

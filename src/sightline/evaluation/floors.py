@@ -16,7 +16,7 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.evaluation.estimators.protocol import Estimate, Estimator, Hints
 from sightline.evaluation.pose_errors import Alignment, PoseErrors, pose_errors
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE
-from sightline.worlds import STYLES, film, sample_batch, sample_clip
+from sightline.worlds import STYLES, render_clip, sample_batch, sample_clip
 
 TEXTURED = (900_027, 900_015, 900_012)  # held-out walkthrough scenes with brick, boards and books: features to be found
 PATHS: dict[str, Callable[..., Trajectory]] = {
@@ -80,8 +80,8 @@ def filmed_truth(
     """One of PATHS through a held-out scene, from where that scene's own clip starts."""
     scene = sample_clip(style, seed, 5, width, height)
     path = PATHS[kind](frames=frames, width=width, height=height).replace(unit="metre")
-    path = path.replace(camera_to_world=scene.true.camera_to_world[0] @ path.camera_to_world)
-    shown = film(scene.scene, path, seconds=[0.0] * frames)
+    path = path.replace(camera_to_world=scene.true_trajectory.camera_to_world[0] @ path.camera_to_world)
+    shown = render_clip(scene.scene, path, seconds=[0.0] * frames)
     return TrueClip(f"{kind}-{style}-{seed}", shown.frames.numpy(), shown.depth[0], path.anchored())
 
 

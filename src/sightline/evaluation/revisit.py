@@ -15,7 +15,7 @@ from sightline.cameras import se3
 from sightline.cameras.moves.loops import REVISIT_LOOPS
 from sightline.cameras.trajectory import Trajectory
 from sightline.evaluation.cases import Case, Selection, StandardCases
-from sightline.worlds import FAR, WorldBatch, distance_to_solids, film, render_depth
+from sightline.worlds import FAR, WorldBatch, distance_to_solids, render_clip, render_depth
 
 AWAY, RETURN = (9, 10), (19, 20)  # twentieths of the take: frames 36..40 and 76..80 of 81
 SHARE = 0.25  # of the depth of the subject: how far loops go in a scene whose depth is known
@@ -69,7 +69,7 @@ class RevisitCases:
         seen = depth[depth < FAR]
         path = world_loop(loop, batch, float(seen.median()) if len(seen) else 10.0)
         still = torch.zeros(len(path))
-        shot = film(batch.scenes, path, seconds=still)
+        shot = render_clip(batch.scenes, path, seconds=still)
         frames = shot.frames.numpy()
         commanded = path.anchored().scaled(scale).replace(unit=unit)
         return Case(name, group, batch.style, batch.captions[0], commanded, frames[0], frames, (depth * scale).numpy())

@@ -18,7 +18,7 @@ from sightline.errors import SightlineError
 from sightline.generation.first_frame import FIRST_FRAME, shipped_caption
 from sightline.generation.job import DEFAULT_MOVE, DEFAULT_STYLE, Job
 from sightline.images import load_image
-from sightline.worlds import distance_to_solids, film, sample_clip
+from sightline.worlds import distance_to_solids, render_clip, sample_clip
 
 _log = logging.getLogger("sightline")
 
@@ -69,7 +69,7 @@ def make_path(job: Job, info: ModelInfo) -> Trajectory:
     if job.trajectory is not None:
         return _from_file(job.trajectory, frames, info.stride.frames).fitted(width, height)
     if job.world is not None and job.move is None:
-        return sample_clip(job.style or DEFAULT_STYLE, job.world, frames, width, height).true
+        return sample_clip(job.style or DEFAULT_STYLE, job.world, frames, width, height).true_trajectory
     return moves.parse(job.move or DEFAULT_MOVE, frames=frames, width=width, height=height)
 
 
@@ -91,7 +91,7 @@ def _filmed(job: Job, path: Trajectory) -> tuple[Trajectory, np.ndarray, str]:
     assert job.world is not None
     clip = sample_clip(job.style or DEFAULT_STYLE, job.world, len(path), path.width, path.height)
     if job.move is not None or job.trajectory is not None:
-        poses = clip.true.camera_to_world[0] @ path.anchored().camera_to_world
+        poses = clip.true_trajectory.camera_to_world[0] @ path.anchored().camera_to_world
         path = path.replace(camera_to_world=poses, unit="metre", near_depth=None)
     seconds = torch.arange(len(path), dtype=torch.float64) / path.fps
     distance = distance_to_solids(clip.scene, path.positions[None], seconds[None])[0]  # [T]
@@ -99,7 +99,7 @@ def _filmed(job: Job, path: Trajectory) -> tuple[Trajectory, np.ndarray, str]:
         _log.warning(
             "the path leaves the room or enters a solid of this world at frame %d.", int((distance < 0).int().argmax())
         )
-    shot = film(clip.scene, path)
+    shot = render_clip(clip.scene, path)
     return path, shot.frames.numpy(), shot.caption
 
 

@@ -24,7 +24,7 @@ from sightline.generation.generate import generate
 from sightline.images import psnr
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE
 from sightline.worlds import STYLES, sample_batch
-from sightline.worlds.many import film_together
+from sightline.worlds.batches import render_batches
 
 MOVED_BELOW = 18.0  # dB: a true frame this unlike the first one counts as moved
 
@@ -45,7 +45,7 @@ def held_out_clips(count: int, device: torch.device | str = "cpu") -> list[HeldO
         raise SightlineError(f"clips is {count}: expected a multiple of {len(STYLES)}.")
     each, found = count // len(STYLES), []
     batches = [sample_batch(style, range(HELD_OUT_SEED, HELD_OUT_SEED + each), FRAMES, SIZE, SIZE) for style in STYLES]
-    filmed = film_together(batches, device).cpu().numpy()
+    filmed = render_batches(batches, device).cpu().numpy()
     for number, batch in enumerate(batches):
         for clip in range(each):
             path = batch.true_trajectory(clip).anchored()

@@ -24,7 +24,7 @@ from transformers import PreTrainedTokenizerFast, UMT5EncoderModel
 from sightline.files import atomic_folder, write_atomic
 from sightline.lab.models import HELD_OUT_SEED, TEXT_TOKENS, lab_text_encoder
 from sightline.worlds import STYLES, sample_batch
-from sightline.worlds.many import made
+from sightline.worlds.batches import map_in_processes
 
 VOCABULARY = 768
 MASKED = 0.25  # share of the tokens to be filled in
@@ -78,7 +78,7 @@ def train_text(
 
 def captions_of(seeds: range) -> list[str]:
     groups = [(style, seeds[start : start + 100]) for style in STYLES for start in range(0, len(seeds), 100)]
-    return [caption for some in made(partial(_captions, 33, 128), groups) for caption in some]
+    return [caption for some in map_in_processes(partial(_captions, 33, 128), groups) for caption in some]
 
 
 def _captions(frames: int, size: int, group: tuple[str, range]) -> list[str]:

@@ -29,7 +29,7 @@ from sightline.files import atomic_folder, write_atomic
 from sightline.lab import whole_sequence
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE, lab_vae
 from sightline.worlds import STYLES, WorldBatch, sample_batch
-from sightline.worlds.many import BATCH, film_together, made
+from sightline.worlds.batches import BATCH, map_in_processes, render_batches
 
 KERNEL_RATE, OTHER_RATE = 0.02, 2e-3
 LATENT_NOISE = 0.05  # what a diffusion model leaves in a latent must not show
@@ -105,7 +105,9 @@ def film_pool(seeds: range, frames: int, size: int, device: torch.device) -> Ten
     """These seeds in all four styles, one after another, on the device."""
     each = BATCH // len(STYLES)
     groups = [seeds[start : start + each] for start in range(0, len(seeds), each)]
-    parts = [film_together(batches, device) for batches in made(partial(sample_styles, frames, size), groups)]
+    parts = [
+        render_batches(batches, device) for batches in map_in_processes(partial(sample_styles, frames, size), groups)
+    ]
     # [styles, N, T, H, W, 3]: each part holds its seeds style by style
     return torch.cat([part.unflatten(0, (len(STYLES), -1)) for part in parts], dim=1).flatten(0, 1)
 

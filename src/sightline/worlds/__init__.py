@@ -1,22 +1,22 @@
 """Procedural scenes with known cameras, depth and scale, and the ray caster that films them. See docs/worlds.md."""
 
-from sightline.worlds.film import Film, film
 from sightline.worlds.render import render_batch, render_depth, render_frames
+from sightline.worlds.render_clip import RenderedClip, render_clip
 from sightline.worlds.scene import FAR, Scene, distance_to_solids, stack
-from sightline.worlds.styles import STYLES, WorldBatch, WorldClip, make_scene, make_scenes, sample_batch, sample_clip
+from sightline.worlds.styles import STYLES, SceneShot, WorldBatch, make_scene, make_scenes, sample_batch, sample_clip
 
 __all__ = [
     "FAR",
     "STYLES",
-    "Film",
+    "RenderedClip",
     "Scene",
+    "SceneShot",
     "WorldBatch",
-    "WorldClip",
     "distance_to_solids",
-    "film",
     "make_scene",
     "make_scenes",
     "render_batch",
+    "render_clip",
     "render_depth",
     "render_frames",
     "sample_batch",

@@ -17,7 +17,7 @@ _SOLID = 14
 
 
 class Builder:
-    """Collects one scene. Heights are metres above the floor, upwards; the stored scene has y pointing down.
+    """Collects one scene. Heights are metres above the ground, upwards; the stored scene has y pointing down.
 
     Things are placed in the frame of the current group: `at` moves and turns what follows.
     """
@@ -30,8 +30,8 @@ class Builder:
         self._materials = np.zeros((SHELL + SOLIDS, MATERIAL), dtype=np.float32)
         self._free = {kind: slots.start for kind, slots in KINDS.items()}
         self._things: list[Thing] = []
-        self._taken: list[tuple[float, float, float, bool]] = []  # discs of floor: x, z, radius, firm
-        self._furnished: list[tuple[float, float, float, float]] = []  # rectangles of floor: x, z, half sizes
+        self._taken: list[tuple[float, float, float, bool]] = []  # discs of ground: x, z, radius, firm
+        self._furnished: list[tuple[float, float, float, float]] = []  # rectangles of ground: x, z, half sizes
         self._origin = (0.0, 0.0, 1.0, 0.0)  # x, z, cos, sin
         self._turn = 0.0
         self._group: list[int] = []  # slots of what was built since the last place or name
@@ -48,7 +48,7 @@ class Builder:
         return all(math.hypot(x - tx, z - tz) > radius + taken for tx, tz, taken, _ in self._taken)
 
     def take(self, x: float, z: float, radius: float, firm: bool = True) -> None:
-        """Mark a disc of floor as occupied, or as kept free for the camera. One that is not firm is only a wish."""
+        """Mark a disc of ground as occupied, or as kept free for the camera. One that is not firm is only a wish."""
         self._taken.append((x, z, radius, firm))
 
     def is_free_rectangle(self, x: float, z: float, half_x: float, half_z: float, ease: float = 1.0) -> bool:
@@ -119,12 +119,12 @@ class Builder:
         self._things.append(Thing(name, colour, centre, moving, tuple(self._group)))
         self._group = []
 
-    def finish(self, room: tuple[float, ...], light: list[float], place: str, floor: str,
+    def finish(self, room: tuple[float, ...], light: list[float], place: str, ground: str,
                standpoint: tuple[float, float], focus: tuple[float, float, float], focus_radius: float) -> Scene:  # fmt: skip
         if not np.isfinite(self._solids).all():
             raise SightlineError(f"scene {self.style} {self.seed} has a solid that is not finite: expected numbers.")
         things = tuple(self._things)
-        notes = Notes(self.style, self.seed, place, floor, things, standpoint, focus, focus_radius)
+        notes = Notes(self.style, self.seed, place, ground, things, standpoint, focus, focus_radius)
         solids, materials = torch.from_numpy(self._solids)[None], torch.from_numpy(self._materials)[None]
         return Scene(solids, torch.tensor([room]), materials, torch.tensor([light]), (notes,))
 

@@ -1,4 +1,4 @@
-"""Captions that name what is there: the place, its floor, and the things in front of the first camera."""
+"""Captions that name what is there: the place, its ground, and the things in front of the first camera."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from sightline.worlds.scene import Scene, Thing
 
 _MOST_THINGS = 3
 _REACH = 16.0  # metres; what is further is not worth a word
-_LEAST_SHARE = 0.003  # of the frame; a smaller speck is not worth one either
-_LEAST_INSIDE, _LARGE_SHARE = 0.2, 0.05  # with less of a thing in the frame it has to fill more of it
+_MIN_FRACTION = 0.003  # of the frame; a smaller speck is not worth one either
+_LEAST_INSIDE, _LARGE_FRACTION = 0.2, 0.05  # with less of a thing in the frame it has to fill more of it
 # Corners, edges, faces and middle of a solid's box: enough to know where in the frame it is.
 _LATTICE = torch.cartesian_prod(*[torch.tensor([-1.0, 0.0, 1.0], dtype=torch.float64)] * 3)  # [27, 3]
 _TEMPLATES = (
-    "{place} with {things} and {floor}",
-    "{place} with {floor}, {things}",
-    "{things} in {place} with {floor}",
-    "a view of {place}: {things}, {floor}",
+    "{place} with {things} and {ground}",
+    "{place} with {ground}, {things}",
+    "{things} in {place} with {ground}",
+    "a view of {place}: {things}, {ground}",
 )
 
 
@@ -36,14 +36,14 @@ def caption(
         if _with_article(words) not in names:
             names.append(_with_article(words))
     names = names[:_MOST_THINGS]
-    place, floor = _with_article(notes.place), _with_article(notes.floor)
+    place, ground = _with_article(notes.place), _with_article(notes.ground)
     if not names:
-        return f"{place} with {floor}"
+        return f"{place} with {ground}"
     listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
     template = pick.choice(_TEMPLATES)
     if template is _TEMPLATES[0] and len(names) > 1:
         listed = ", ".join(names)
-    return template.format(place=place, things=listed, floor=floor)
+    return template.format(place=place, things=listed, ground=ground)
 
 
 def _in_front(
@@ -71,7 +71,7 @@ def _in_front(
         shown = pixels[slots][ahead[slots]].clamp_min(0).minimum(size)  # [P, 2]
         share = float((shown.amax(0) - shown.amin(0)).prod() / size.prod())
         # A corner that peeps in at the edge is not worth a word, a house that fills a side of the frame is.
-        if share >= (_LEAST_SHARE if inside[slots].double().mean() > _LEAST_INSIDE else _LARGE_SHARE):
+        if share >= (_MIN_FRACTION if inside[slots].double().mean() > _LEAST_INSIDE else _LARGE_FRACTION):
             seen.append((thing.colour == "", -share, thing))
     return [thing for _, _, thing in sorted(seen, key=lambda one: one[:2])]
 

@@ -7,7 +7,7 @@ import math
 from sightline.worlds.builder import Builder
 from sightline.worlds.furniture import woven
 from sightline.worlds.palettes import DARK, Palette, linear, mixed
-from sightline.worlds.scene import CEILING, END_WALLS, FLOOR, SIDE_WALLS
+from sightline.worlds.scene import CEILING, END_WALLS, GROUND, SIDE_WALLS
 from sightline.worlds.textures import material
 
 WHITE = (0.85, 0.84, 0.8)
@@ -16,7 +16,7 @@ WALLS = ((0.0, 0.0, -1.0), (math.pi / 2, -1.0, 0.0), (-math.pi / 2, 1.0, 0.0), (
 
 
 def paint(build: Builder, palette: Palette, place: str, height: float) -> str:
-    """Walls, ceiling and floor; returns the floor in words."""
+    """Walls, ceiling and ground; returns the ground in words."""
     pick = build.random
     wall, feature = pick.choice(palette.walls), pick.choice(palette.feature)
     skirting = pick.choice((0.09, 0.09, 0.09, 0.95)) / height  # most have a skirting board, some a panelled lower part
@@ -95,7 +95,7 @@ def paint(build: Builder, palette: Palette, place: str, height: float) -> str:
     else:
         tone = linear(pick.choice((*palette.accents, "warm grey")))
         surface = material(mixed(tone, WHITE, 0.25), mixed(tone, DARK, 0.4), noise=0.5, grain=(0.12, 0.12))
-    build.shell(FLOOR, surface)
+    build.shell(GROUND, surface)
     return f"{kind} floor"
 
 

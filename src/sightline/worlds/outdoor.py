@@ -8,7 +8,7 @@ from sightline.worlds import outdoor_things as things
 from sightline.worlds.builder import Builder, light
 from sightline.worlds.outdoor_things import WHITE
 from sightline.worlds.palettes import DARK, FACADES, GROUNDS, linear, mixed
-from sightline.worlds.scene import FAR, FLOOR, SKY, Scene
+from sightline.worlds.scene import FAR, GROUND, SKY, Scene
 from sightline.worlds.textures import material
 
 _PARKS = (("park", "grass"), ("garden", "grass"), ("square", "paving"), ("courtyard", "gravel"), ("beach", "sand"))
@@ -18,16 +18,16 @@ def build_outdoor(build: Builder, *, moving: bool, street: bool | None = None) -
     """A street or a park, either unless `street` says which. moving: a car, balloons or balls that glide and bob."""
     pick = build.random
     if pick.random() < 0.5 if street is None else street:
-        place, floor, standpoint, focus, radius = _street(build, moving)
+        place, ground, standpoint, focus, radius = _street(build, moving)
     else:
-        place, floor, standpoint, focus, radius = _park(build, moving)
+        place, ground, standpoint, focus, radius = _park(build, moving)
     sky, row = _sky(build)
     build.shell(SKY, sky)
     return build.finish(
         room=(-FAR, -FAR, -FAR, FAR, 0.0, FAR),
         light=row,
         place=place,
-        floor=floor,
+        ground=ground,
         standpoint=standpoint,
         focus=focus,
         focus_radius=radius,
@@ -54,7 +54,7 @@ def _street(build: Builder, moving: bool) -> tuple[str, str, tuple[float, float]
     pick = build.random
     asphalt = linear(GROUNDS["asphalt"])
     build.shell(
-        FLOOR, material(asphalt, mixed(asphalt, DARK, 0.5), mixed(asphalt, WHITE, 0.1), noise=0.35, grain=(0.8, 0.8))
+        GROUND, material(asphalt, mixed(asphalt, DARK, 0.5), mixed(asphalt, WHITE, 0.1), noise=0.35, grain=(0.8, 0.8))
     )
     if moving:
         things.car(build, pick.choice((-1.9, 1.9)))
@@ -98,7 +98,7 @@ def _park(build: Builder, moving: bool) -> tuple[str, str, tuple[float, float], 
     if ground == "paving":
         second = linear(pick.choice(("slate", "terracotta", "cream")))
         build.shell(
-            FLOOR,
+            GROUND,
             material(
                 tone,
                 mixed(tone, second, 0.6),
@@ -110,7 +110,7 @@ def _park(build: Builder, moving: bool) -> tuple[str, str, tuple[float, float], 
             ),
         )
     else:
-        build.shell(FLOOR, material(tone, mixed(tone, DARK, 0.55), noise=0.7, grain=(0.9, 0.9)))
+        build.shell(GROUND, material(tone, mixed(tone, DARK, 0.55), noise=0.7, grain=(0.9, 0.9)))
     if moving:
         things.floaters(build)
     centre = (0.0, 6.0)

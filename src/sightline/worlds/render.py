@@ -208,7 +208,7 @@ def _cast_tiles(view: View, offsets: Tensor, per_ray: Any, like: Tensor) -> Tens
         group = Packets(packets.camera[some], packets.solids[some], packets.room[some])
         of = frame[some]
         near = {kind: _first_true(meets[some, slots]) + slots.start for kind, slots in KINDS.items()}
-        light = replace(around, clip=clip[of], light=around.light[of], floor_extent=around.floor_extent[of])
+        light = replace(around, clip=clip[of], light=around.light[of], ground_extent=around.ground_extent[of])
         out[some] = per_ray(group, light, left[some, None] + x, top[some, None] + y, near)
 
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:

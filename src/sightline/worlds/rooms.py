@@ -1,4 +1,4 @@
-"""Rooms: four walls with windows, doors and pictures, furniture along them, a free floor for the camera."""
+"""Rooms: four walls with windows, doors and pictures, furniture along them, a free ground for the camera."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def build_room(build: Builder, *, centrepiece: bool) -> Scene:
     place = pick.choice(tuple(_PLACES))
     grow = 1.4 if centrepiece else 0.0
     width, depth, height = pick.uniform(4.4, 6.4) + grow, pick.uniform(5.2, 8.0) + grow, pick.uniform(2.5, 3.2)
-    floor = paint(build, palette, place, height)
+    ground = paint(build, palette, place, height)
     half_x, half_z = width / 2, depth / 2
 
     if centrepiece:
@@ -115,7 +115,7 @@ def build_room(build: Builder, *, centrepiece: bool) -> Scene:
         room=(-half_x, -height, -half_z, half_x, 0.0, half_z),
         light=light((0.45 * side, 1.0, pick.uniform(-0.6, 0.2)), key, (0.62, 0.62, 0.64), bounce, WHITE, 0.0, False),
         place=place,
-        floor=floor,
+        ground=ground,
         standpoint=standpoint,
         focus=focus,
         focus_radius=focus_radius,

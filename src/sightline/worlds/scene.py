@@ -1,6 +1,6 @@
 """A scene as a value: solids, materials and light as plain tensors, so that it can be stacked, moved and filmed again.
 
-World: metres, y points down, the floor is y = 0. Every tensor has a leading batch axis; one scene is a batch of one.
+World: metres, y points down, the ground is y = 0. Every tensor has a leading batch axis; one scene is a batch of one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KINDS = {"box": slice(0, BOXES), "cylinder": slice(BOXES, BOXES + CYLINDERS), "b
 MOVERS = (0, 1, KINDS["ball"].start, KINDS["ball"].start + 1, KINDS["ball"].start + 2, KINDS["ball"].start + 3)
 
 # Rows of the material table: the shell of the world first, then one row per solid.
-FLOOR, CEILING, SIDE_WALLS, END_WALLS, SKY = range(5)
+GROUND, CEILING, SIDE_WALLS, END_WALLS, SKY = range(5)
 SHELL = 5
 
 
@@ -46,7 +46,7 @@ class Notes:
     style: str
     seed: int
     place: str
-    floor: str
+    ground: str
     things: tuple[Thing, ...]
     standpoint: tuple[float, float]  # x, z of a spot that the builder keeps free
     focus: tuple[float, float, float]  # centre of what an orbit looks at
@@ -59,7 +59,7 @@ class Scene:
 
     solids: [B, SOLIDS, 14] centre 3, half size 3 (radii for round ones), cos and sin of the turn, sway 3 (metres),
         frequency (Hz), phase, clearance (0 for what a camera may touch, such as a rug). An empty slot has size 0.
-    room: [B, 6] low and high corner; the floor is the high y. Outdoors it reaches FAR and only its floor is a surface.
+    room: [B, 6] low and high corner; the ground is the high y. Outdoors it reaches FAR and only its ground is a surface.
     materials: [B, SHELL + SOLIDS, MATERIAL] see textures.py.
     light: [B, 17] direction to the key light 3, key 3, ambient from above 3, ambient from below 3, horizon 3,
         fog per metre, 1 outdoors and 0 indoors. Colours are linear.

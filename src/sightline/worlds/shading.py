@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from sightline.worlds.rays import Packets, Rays
-from sightline.worlds.scene import BOXES, CEILING, CYLINDERS, END_WALLS, FAR, FLOOR, SHELL, SIDE_WALLS, SKY
+from sightline.worlds.scene import BOXES, CEILING, CYLINDERS, END_WALLS, FAR, GROUND, SHELL, SIDE_WALLS, SKY
 from sightline.worlds.textures import GLOW, look_up, surface_colour
 
-FLOOR_TEXELS = 80
+GROUND_TEXELS = 80
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,16 +19,16 @@ class Surroundings:
     """What the rays of a packet need of their scene besides its solids.
 
     clip: [P] the scene of each packet. materials: [columns, B, rows]. light: [P, 17].
-    floor_light: [B, 2, texels * texels] ambient and key light that reach the floor. floor_extent: [P, 4] x, z of the
+    ground_light: [B, 2, texels * texels] ambient and key light that reach the ground. ground_extent: [P, 4] x, z of the
     first texel's edge and 1 / size in x and z. lattice: the noise table. movers: for each
-    solid that may move, how dark a blob it casts on the floor [B].
+    solid that may move, how dark a blob it casts on the ground [B].
     """
 
     clip: Tensor
     materials: Tensor
     light: Tensor
-    floor_light: Tensor
-    floor_extent: Tensor
+    ground_light: Tensor
+    ground_extent: Tensor
     lattice: Tensor
     movers: dict[int, Tensor]
 
@@ -66,8 +66,8 @@ def shade(
     normal_y = normal_y * inward
 
     # Texture coordinates start at an edge, so that windows and tiles sit evenly on a face.
-    on_floor = room & flat_y & (local_y > 0)
-    sky = (light[16] * (room.float() - on_floor.float())) > 0
+    on_ground = room & flat_y & (local_y > 0)
+    sky = (light[16] * (room.float() - on_ground.float())) > 0
     turn = torch.atan2(local_x, local_z) * half[0]
     u = on_x * (local_z + half[2]) + on_round * turn + (on_y + on_z) * (local_x + half[0])
     v = on_y * (local_z + half[2]) + (1 - on_y) * (half[1] - local_y)
@@ -87,13 +87,13 @@ def shade(
     width_v = torch.where(sky, cloud_width, width * (1 + along_v * along_v).sqrt())
 
     shell = CEILING + on_x * (SIDE_WALLS - CEILING) + on_z * (END_WALLS - CEILING)
-    row = torch.where(on_floor, float(FLOOR), torch.where(sky, float(SKY), shell)).to(torch.int32)
+    row = torch.where(on_ground, float(GROUND), torch.where(sky, float(SKY), shell)).to(torch.int32)
     row = torch.where(room, row, slot + SHELL)
     index = row + (around.clip[:, None] * around.materials.shape[2]).to(torch.int32)
     column = [look_up(table.flatten(), index) for table in around.materials.unbind(0)]
     colour = surface_colour(u, v, width_u, width_v, column, around.lattice)
 
-    ambient, key = _light_at(packets, around, hit_x, hit_y, hit_z, room, flat_x, flat_y, flat_z, on_floor)
+    ambient, key = _light_at(packets, around, hit_x, hit_y, hit_z, room, flat_x, flat_y, flat_z, on_ground)
     towards_key = normal_x * light[0] + normal_y * light[1] + normal_z * light[2]
     key = key * (towards_key * 0.85 + 0.15).clamp_min(0)  # a large soft light reaches a little around the corner
     above = 0.5 - 0.5 * normal_y
@@ -158,39 +158,39 @@ def _light_at(
     flat_x: Tensor,
     flat_y: Tensor,
     flat_z: Tensor,
-    on_floor: Tensor,
+    on_ground: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Shares of ambient and key light that reach a point: the floor's map on the floor, darker corners elsewhere."""
+    """Shares of ambient and key light that reach a point: the ground's map on the ground, darker corners elsewhere."""
     low, high = packets.room[..., None].unbind(1)[:3], packets.room[..., None].unbind(1)[3:]
     height = high[1] - y
-    # Grounded: surfaces other than the floor darken towards it, walls also towards each other and the ceiling.
-    ambient = torch.where(on_floor, 1.0, 1 - 0.45 * _decay(4.0 * height))
+    # Grounded: surfaces other than the ground darken towards it, walls also towards each other and the ceiling.
+    ambient = torch.where(on_ground, 1.0, 1 - 0.45 * _decay(4.0 * height))
     corner_x = torch.where(room & ~flat_x, 0.35 * _decay(2.5 * torch.minimum(x - low[0], high[0] - x)), 0.0)
     corner_z = torch.where(room & ~flat_z, 0.35 * _decay(2.5 * torch.minimum(z - low[2], high[2] - z)), 0.0)
     corner_y = torch.where(room & ~flat_y, 0.25 * _decay(2.5 * (y - low[1])), 0.0)
     ambient = ambient * (1 - corner_x) * (1 - corner_z) * (1 - corner_y)
 
-    first_x, first_z, per_x, per_z = around.floor_extent[..., None].unbind(1)
-    at_x = ((x - first_x) * per_x * FLOOR_TEXELS - 0.5).clamp(0, FLOOR_TEXELS - 1.001)
-    at_z = ((z - first_z) * per_z * FLOOR_TEXELS - 0.5).clamp(0, FLOOR_TEXELS - 1.001)
+    first_x, first_z, per_x, per_z = around.ground_extent[..., None].unbind(1)
+    at_x = ((x - first_x) * per_x * GROUND_TEXELS - 0.5).clamp(0, GROUND_TEXELS - 1.001)
+    at_z = ((z - first_z) * per_z * GROUND_TEXELS - 0.5).clamp(0, GROUND_TEXELS - 1.001)
     left, top = at_x.floor(), at_z.floor()
-    index = (left + top * FLOOR_TEXELS).to(torch.int32) + (around.clip[:, None] * FLOOR_TEXELS**2).to(torch.int32)
+    index = (left + top * GROUND_TEXELS).to(torch.int32) + (around.clip[:, None] * GROUND_TEXELS**2).to(torch.int32)
     across, along = at_x - left, at_z - top
-    maps = around.floor_light.unbind(1)
+    maps = around.ground_light.unbind(1)
 
     def bilinear(table: Tensor) -> Tensor:
         flat = table.flatten()
-        corners = [look_up(flat, index + step) for step in (0, 1, FLOOR_TEXELS, FLOOR_TEXELS + 1)]
+        corners = [look_up(flat, index + step) for step in (0, 1, GROUND_TEXELS, GROUND_TEXELS + 1)]
         return torch.lerp(torch.lerp(corners[0], corners[1], across), torch.lerp(corners[2], corners[3], across), along)
 
-    ambient = torch.where(on_floor, ambient * bilinear(maps[0]), ambient)
-    key = torch.where(on_floor, bilinear(maps[1]), 1.0)
+    ambient = torch.where(on_ground, ambient * bilinear(maps[0]), ambient)
+    key = torch.where(on_ground, bilinear(maps[1]), 1.0)
     for number, weight in around.movers.items():
         cx, cy, cz, hx, hy, hz, cos, sin = packets.solids[:, number, :, None].unbind(1)
         across = (cos * (x - cx) - sin * (z - cz)) / hx.clamp_min(1e-3)
         along = (sin * (x - cx) + cos * (z - cz)) / hz.clamp_min(1e-3)
         blob = _decay(0.8 * (across * across + along * along) + 1.2 * (high[1] - cy - hy).clamp_min(0))
-        ambient = torch.where(on_floor, ambient * (1 - weight[around.clip, None] * blob), ambient)
+        ambient = torch.where(on_ground, ambient * (1 - weight[around.clip, None] * blob), ambient)
     return ambient, key
 
 

@@ -25,16 +25,16 @@ from sightline.errors import SightlineError
 from sightline.worlds.builder import Builder
 from sightline.worlds.captions import caption
 from sightline.worlds.outdoor import build_outdoor
-from sightline.worlds.paths import sample_paths
 from sightline.worlds.render import render_batch, render_depth, render_frames
 from sightline.worlds.rooms import build_room
 from sightline.worlds.scene import Scene, stack
+from sightline.worlds.trajectories import sample_trajectories
 from sightline.worlds.views import DEFAULT_FPS
 
 STYLES = ("walkthrough", "orbit", "panorama", "openworld")
 OPENWORLD_SCALE = 1 / 20
 SFM_SCALES = (0.5, 2.0)  # structure from motion knows no scale: log-uniform between these
-NEAR_SHARE = 0.05  # near depth: the depth that this share of the first frame is nearer than
+NEAR_QUANTILE = 0.05  # near depth: the depth that this share of the first frame is nearer than
 _NEAR_GRID = 16
 
 
@@ -110,12 +110,15 @@ class WorldBatch:
 
 
 @dataclass(frozen=True, eq=False)
-class WorldClip:
-    """One clip: the scene, where the camera truly was (metres), what a dataset would report, and a caption."""
+class SceneShot:
+    """A scene and a camera trajectory through it, not yet rendered.
+
+    true_trajectory: where the camera was, in metres. reported_trajectory: what a dataset of the style would say.
+    """
 
     scene: Scene
-    true: Trajectory
-    reported: Trajectory
+    true_trajectory: Trajectory
+    reported_trajectory: Trajectory
     caption: str
 
 
@@ -138,10 +141,10 @@ def make_scenes(seeds: Sequence[int], style: str) -> Scene:
 
 def sample_clip(
     style: str, seed: int, frames: int = 33, width: int = 128, height: int = 128, returning: float = 0.0
-) -> WorldClip:
+) -> SceneShot:
     """The clip of a seed, not yet rendered: see `film`."""
     batch = sample_batch(style, [seed], frames, width, height, returning)
-    return WorldClip(batch.scenes, batch.true_trajectory(), batch.reported_trajectory(), batch.captions[0])
+    return SceneShot(batch.scenes, batch.true_trajectory(), batch.reported_trajectory(), batch.captions[0])
 
 
 def sample_batch(
@@ -153,7 +156,7 @@ def sample_batch(
     """
     frames, width, height = whole_number("frames", frames), whole_number("width", width), whole_number("height", height)
     scenes = make_scenes(seeds, style)
-    poses = sample_paths(scenes, style, frames, DEFAULT_FPS, returning)
+    poses = sample_trajectories(scenes, style, frames, DEFAULT_FPS, returning)
     optics = torch.tensor([_lens(style, notes.seed) for notes in scenes.notes], dtype=torch.float64)  # [B, 3]
     angle, xi, scale = optics.unbind(1)
     # The unified model images a ray at angle a from the axis at f sin(a) / (cos(a) + xi).
@@ -169,7 +172,7 @@ def sample_batch(
             * torch.tensor([_NEAR_GRID / width, _NEAR_GRID / height, 1.0], dtype=torch.float64)[:, None]
         )
         depth = render_depth(scenes, poses[:, :1], small, xi, _NEAR_GRID, _NEAR_GRID)
-        near = depth.flatten(1).quantile(NEAR_SHARE, dim=1) * scale
+        near = depth.flatten(1).quantile(NEAR_QUANTILE, dim=1) * scale
     return WorldBatch(style, scenes, poses, intrinsics, xi, scale, near, width, height)
 
 

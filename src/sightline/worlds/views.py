@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sightline.checks import whole_number
 from sightline.errors import SightlineError
-from sightline.worlds.floor_light import floor_extent, floor_light
+from sightline.worlds.ground_light import ground_extent, ground_light
 from sightline.worlds.rays import Packets
 from sightline.worlds.scene import MOVERS, Scene
 from sightline.worlds.shading import Surroundings
@@ -67,14 +67,14 @@ class View:
         return Packets(self.camera.flatten(0, 1), self.solids.flatten(0, 1), self.scenes.room[clip]), clip
 
     def surroundings(self, clip: Tensor, lit: bool) -> Surroundings:
-        """lit: whether colours are wanted, for which the light on the floor is worked out first."""
+        """lit: whether colours are wanted, for which the light on the ground is worked out first."""
         scene = self.scenes
         return Surroundings(
             clip=clip,
             materials=scene.materials.movedim(-1, 0).contiguous(),
             light=scene.light[clip],
-            floor_light=floor_light(scene) if lit else scene.light[:, None],
-            floor_extent=floor_extent(scene)[clip],
+            ground_light=ground_light(scene) if lit else scene.light[:, None],
+            ground_extent=ground_extent(scene)[clip],
             lattice=LATTICE.to(scene.device),
             movers=self._blobs(),
         )

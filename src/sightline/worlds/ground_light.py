@@ -1,4 +1,4 @@
-"""Light on the floor, baked once per scene: contact shadows around what stands on it and soft shadows of the key light."""
+"""Light on the ground, baked once per scene: contact shadows around what stands on it and soft shadows of the key light."""
 
 from __future__ import annotations
 
@@ -6,44 +6,44 @@ import torch
 from torch import Tensor
 
 from sightline.worlds.scene import Scene
-from sightline.worlds.shading import FLOOR_TEXELS
+from sightline.worlds.shading import GROUND_TEXELS
 
 _OUTDOOR_REACH = 24.0  # metres around the origin that the map covers outdoors; beyond it the edge repeats
 
-_HANGING = 0.3  # metres; what reaches this close to the ceiling and not down to the floor hangs from it
+_HANGING = 0.3  # metres; what reaches this close to the ceiling and not down to the ground hangs from it
 
 
-def floor_extent(scene: Scene) -> Tensor:  # -> [B, 4]
+def ground_extent(scene: Scene) -> Tensor:  # -> [B, 4]
     """x and z of the first texel's edge, 1 / size in x and z."""
     low = scene.room[:, [0, 2]].clamp_min(-_OUTDOOR_REACH)
     high = scene.room[:, [3, 5]].clamp_max(_OUTDOOR_REACH)
     return torch.cat([low, 1 / (high - low)], dim=-1)
 
 
-def floor_light(scene: Scene) -> Tensor:  # -> [B, 2, texels * texels]
-    """Share of ambient light and of key light that reaches each texel of the floor. Things that move are left out.
+def ground_light(scene: Scene) -> Tensor:  # -> [B, 2, texels * texels]
+    """Share of ambient light and of key light that reaches each texel of the ground. Things that move are left out.
 
     Ambient light is lost near the foot of a solid. Key light is lost along a ray towards the light, more where the ray
     stays longer inside a solid, which softens the edges as a large light does.
     """
-    extent = floor_extent(scene)
-    step = (torch.arange(FLOOR_TEXELS, device=scene.device) + 0.5) / FLOOR_TEXELS
-    x = (extent[:, 0, None] + step / extent[:, 2, None])[:, None, :].expand(-1, FLOOR_TEXELS, -1).flatten(1)  # [B, M]
-    z = (extent[:, 1, None] + step / extent[:, 3, None])[:, :, None].expand(-1, -1, FLOOR_TEXELS).flatten(1)
-    texel = torch.maximum(1 / extent[:, 2], 1 / extent[:, 3])[:, None, None] / FLOOR_TEXELS
+    extent = ground_extent(scene)
+    step = (torch.arange(GROUND_TEXELS, device=scene.device) + 0.5) / GROUND_TEXELS
+    x = (extent[:, 0, None] + step / extent[:, 2, None])[:, None, :].expand(-1, GROUND_TEXELS, -1).flatten(1)  # [B, M]
+    z = (extent[:, 1, None] + step / extent[:, 3, None])[:, :, None].expand(-1, -1, GROUND_TEXELS).flatten(1)
+    texel = torch.maximum(1 / extent[:, 2], 1 / extent[:, 3])[:, None, None] / GROUND_TEXELS
     cx, cy, cz, hx, hy, hz, cos, sin = scene.solids[..., :8, None].unbind(2)  # [B, N, 1]
     casts = (scene.solids[..., 13, None] > 0) & (scene.solids[..., 11, None] == 0) & (hy > 0)
-    floor, ceiling = scene.room[:, 4, None, None], scene.room[:, 1, None, None]
-    # A lamp under the ceiling is itself a light: its shadow would be a smudge that nothing on the floor explains.
-    casts = casts & ~((cy - hy - ceiling < _HANGING) & (floor - cy - hy > 1.0))
+    ground, ceiling = scene.room[:, 4, None, None], scene.room[:, 1, None, None]
+    # A lamp under the ceiling is itself a light: its shadow would be a smudge that nothing on the ground explains.
+    casts = casts & ~((cy - hy - ceiling < _HANGING) & (ground - cy - hy > 1.0))
     off_x, off_z = x[:, None] - cx, z[:, None] - cz  # [B, N, M]
     local_x, local_z = cos * off_x - sin * off_z, sin * off_x + cos * off_z
     outside = ((local_x.abs() - hx).clamp_min(0).square() + (local_z.abs() - hz).clamp_min(0).square()).sqrt()
-    rooted = torch.where(casts, 0.55 * torch.exp(-4.0 * (floor - cy - hy).clamp_min(0)), 0.0)
+    rooted = torch.where(casts, 0.55 * torch.exp(-4.0 * (ground - cy - hy).clamp_min(0)), 0.0)
     contact = rooted * torch.exp(-outside / (0.12 + 0.5 * texel))
     light_x, light_y, light_z = scene.light[:, None, :3, None].unbind(2)
     towards_x, towards_z = cos * light_x - sin * light_z, sin * light_x + cos * light_z
-    inside = _chord(local_x, floor - cy, local_z, towards_x, light_y, towards_z, hx, hy, hz)
+    inside = _chord(local_x, ground - cy, local_z, towards_x, light_y, towards_z, hx, hy, hz)
     shadow = torch.where(casts, 0.9, 0.0) * (inside / (0.35 + 2 * texel)).clamp_max(1)
     return torch.stack([(1 - contact).prod(1), (1 - shadow).prod(1)], dim=1)
 

@@ -15,13 +15,13 @@ from torch import Tensor
 from sightline.cameras import se3
 from sightline.worlds.scene import Notes, Scene, distance_to_solids
 
-TRIES = 6  # the last one stands still on the spot that every builder keeps free, and pans
+CANDIDATES = 6  # the last one stands still on the spot that every builder keeps free, and pans
 VIEW = 1.7  # metres of free sight ahead of the camera
 CLEARANCE = 0.3  # metres between the camera and any solid or wall, at every frame and between frames
 
 
 @dataclass
-class Try:
+class Candidate:
     """One path in numbers; angles in radians, y upwards. An orbit has a radius above 0 and looks at the scene's focus."""
 
     x: float
@@ -42,18 +42,18 @@ class Try:
         return list(vars(self).values())
 
 
-def draw_tries(style: str, notes: Notes) -> list[Try]:
+def draw_candidates(style: str, notes: Notes) -> list[Candidate]:
     """The tries of one clip, in the order of preference: each shorter than the one before."""
     pick = random.Random(f"path {style} {notes.seed}")
     outdoor = notes.place in OUTDOOR_PLACES
     x, z = notes.standpoint
     ahead = math.atan2(notes.focus[0] - x, notes.focus[2] - z)
-    tries = []
-    for number in range(TRIES - 1):
-        share = 1 - number / TRIES
+    candidates = []
+    for number in range(CANDIDATES - 1):
+        share = 1 - number / CANDIDATES
         sign = pick.choice((-1.0, 1.0))
         if style == "walkthrough":
-            one = Try(
+            one = Candidate(
                 x + pick.uniform(-0.3, 0.3),
                 z + pick.uniform(-0.4, 0.3),
                 pick.uniform(1.25, 1.6),
@@ -66,7 +66,7 @@ def draw_tries(style: str, notes: Notes) -> list[Try]:
         elif style == "orbit":
             away = pick.uniform(1.6, 3.4) if outdoor else pick.uniform(0.8, 1.5)
             low, high = (0.9, 2.6) if outdoor else (0.9, 1.8)
-            one = Try(
+            one = Candidate(
                 x,
                 z,
                 pick.uniform(low, high),
@@ -76,7 +76,7 @@ def draw_tries(style: str, notes: Notes) -> list[Try]:
                 sweep=sign * pick.uniform(0.8, 2.2) * share,
             )
         elif style == "panorama":
-            one = Try(
+            one = Candidate(
                 x + pick.uniform(-0.3, 0.3),
                 z + pick.uniform(-0.3, 0.3),
                 pick.uniform(1.1, 1.8),
@@ -89,7 +89,7 @@ def draw_tries(style: str, notes: Notes) -> list[Try]:
                 roll=pick.gauss(0, 0.12),
             )
         else:
-            one = Try(
+            one = Candidate(
                 x + pick.uniform(-0.6, 0.6),
                 z + pick.uniform(-1.0, 0.5),
                 pick.uniform(1.4, 2.4),
@@ -101,15 +101,15 @@ def draw_tries(style: str, notes: Notes) -> list[Try]:
                 pitch=pick.gauss(0.0, 0.07),
                 nod=pick.gauss(0, 0.04),
             )
-        tries.append(one)
-    tries.append(Try(x, z, 1.5, heading=ahead, turn=0.5))
-    return tries
+        candidates.append(one)
+    candidates.append(Candidate(x, z, 1.5, heading=ahead, turn=0.5))
+    return candidates
 
 
 OUTDOOR_PLACES = frozenset({"street", "park", "garden", "square", "courtyard", "beach"})
 
 
-def sample_paths(
+def sample_trajectories(
     scenes: Scene, style: str, frames: int, fps: float, returning: float = 0.0
 ) -> Tensor:  # -> [B, T, 4, 4] float64, metres
     """One camera path per scene: the first of its tries that keeps CLEARANCE everywhere.
@@ -118,18 +118,18 @@ def sample_paths(
     """
     there_and_back = frames - 1 - (2 * torch.arange(frames) - (frames - 1)).abs()  # [T] 0, 2, ..., T - 1, ..., 2, 0
     returns = torch.tensor([_returns(style, notes.seed, returning) for notes in scenes.notes])  # [B]
-    rows = [[one.row() for one in draw_tries(style, notes)] for notes in scenes.notes]
-    numbers = torch.tensor(rows, dtype=torch.float64)  # [B, TRIES, 13]
+    rows = [[one.row() for one in draw_candidates(style, notes)] for notes in scenes.notes]
+    numbers = torch.tensor(rows, dtype=torch.float64)  # [B, CANDIDATES, 13]
     focus = torch.tensor([notes.focus for notes in scenes.notes], dtype=torch.float64)  # [B, 3]
     seconds = torch.arange(frames, dtype=torch.float32) / fps
     poses = torch.empty(len(scenes), frames, 4, 4, dtype=torch.float64)
     waiting = torch.arange(len(scenes))
-    for number in range(TRIES):
+    for number in range(CANDIDATES):
         position, rotation = _follow(numbers[waiting, number], focus[waiting], frames)  # [W, T, 3], [W, T, 3, 3]
         back = returns[waiting]
         position[back], rotation[back] = position[back][:, there_and_back], rotation[back][:, there_and_back]
         poses[waiting] = se3.from_parts(rotation, position)
-        if number == TRIES - 1:
+        if number == CANDIDATES - 1:
             break
         some, when = scenes.select(waiting), seconds.expand(len(waiting), -1)
         clear = distance_to_solids(some, position.float(), when).amin(-1)

@@ -16,7 +16,7 @@ from sightline.worlds.scene import Scene
 
 
 @dataclass(frozen=True, eq=False)
-class Film:
+class RenderedClip:
     """frames: [T, H, W, 3] uint8. depth: [T, H, W] float32, along the optical axis in metres, FAR in the sky."""
 
     frames: Tensor
@@ -25,11 +25,11 @@ class Film:
     caption: str
 
 
-def film(
+def render_clip(
     scene: Scene, trajectory: Trajectory, size: tuple[int, int] | None = None, *, samples: int = DEFAULT_SAMPLES,
     compile: bool | None = None, seconds: float | Sequence[float] | Tensor | None = None,
-) -> Film:  # fmt: skip
-    """Render a scene along a trajectory given in metres of its world (y down, the floor at y = 0).
+) -> RenderedClip:  # fmt: skip
+    """Render a scene along a trajectory given in metres of its world (y down, the ground at y = 0).
 
     size: (width, height) of the frames, the trajectory's own unless given; the view is then scaled to cover it.
     seconds: when each frame is taken, for what moves: T times (all alike: a frozen world), or the moment of the first
@@ -49,7 +49,7 @@ def film(
         scene, trajectory.camera_to_world[0], trajectory.intrinsics[0], trajectory.xi, trajectory.width, trajectory.height,
         float(times[0]),
     )  # fmt: skip
-    return Film(frames[0].cpu(), depth[0].cpu(), trajectory, words)
+    return RenderedClip(frames[0].cpu(), depth[0].cpu(), trajectory, words)
 
 
 def _times(seconds: float | Sequence[float] | Tensor | None, trajectory: Trajectory) -> Tensor:  # -> [T]

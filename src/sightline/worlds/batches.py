@@ -26,7 +26,7 @@ _WORTH_PROCESSES = 8  # batches below which starting processes takes longer than
 _MOST_PROCESSES = 8
 
 
-def film_together(batches: Sequence[WorldBatch], device: torch.device | str) -> Tensor:  # -> [B, T, H, W, 3] uint8
+def render_batches(batches: Sequence[WorldBatch], device: torch.device | str) -> Tensor:  # -> [B, T, H, W, 3] uint8
     """Batches of several styles filmed as one. Scenes that move and scenes that do not compile to different code, so
     apart they would take a minute more to compile."""
     first = batches[0]
@@ -36,7 +36,7 @@ def film_together(batches: Sequence[WorldBatch], device: torch.device | str) -> 
     return render_frames(scenes, poses, lenses, xi, first.width, first.height, seconds=seconds)
 
 
-def made(make: Callable[[Given], Made], groups: Sequence[Given]) -> Iterator[Made]:
+def map_in_processes(make: Callable[[Given], Made], groups: Sequence[Given]) -> Iterator[Made]:
     """make(group) of each, in order; by several processes where there are many, each of one thread.
 
     Building a scene is thousands of operations on a few numbers: handing each to many cores takes 50 times as long.
