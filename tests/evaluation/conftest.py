@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
@@ -14,8 +15,6 @@ import sightline as sl
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.cameras import se3
 from sightline.evaluation.metrics import networks
-from sightline.evaluation.metrics.efficientnet import EfficientNetLite0
-from sightline.evaluation.metrics.lpips import Lpips
 from tests.conftest import wake
 
 
@@ -65,6 +64,27 @@ def oracle(monkeypatch):
     return found
 
 
+class _Lpips(torch.nn.Module):
+    """In the place of lpips.LPIPS: the mean absolute difference, times a weight."""
+
+    def __init__(self, net, version, pretrained, pnet_rand, verbose):
+        super().__init__()
+        assert (net, version, verbose) == ("alex", "0.1", False) and pretrained is not pnet_rand
+        self.scale = torch.nn.Parameter(torch.ones(()))
+
+    def forward(self, images, references):  # [B, 3, H, W] in -1..1, twice -> [B, 1, 1, 1]
+        assert images.shape == references.shape and images.abs().max() <= 1 >= references.abs().max()
+        return self.scale * (images - references).abs().mean(dim=(1, 2, 3), keepdim=True)
+
+
+@pytest.fixture(autouse=True)
+def _lpips_package():
+    """The real package needs torchvision."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(sys.modules, "lpips", SimpleNamespace(LPIPS=_Lpips))
+        yield
+
+
 @pytest.fixture(scope="session")
 def small_weights(tmp_path_factory):
     """Random weights in the layouts of the real files: torchscript, safetensors, transformers folders."""
@@ -73,15 +93,11 @@ def small_weights(tmp_path_factory):
     place = tmp_path_factory.mktemp("weights")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        lpips = Lpips()
-        for head in lpips.heads:
-            head.data.uniform_(0, 1)
-        save_file(lpips.state_dict(), place / "lpips.safetensors")
-        torch.save(EfficientNetLite0().state_dict(), place / "efflite0.pth")
+        save_file({"scale": torch.tensor(2.0)}, place / "lpips.safetensors")
         torch.jit.script(_Inception()).save(str(place / "inception.pt"))
         torch.jit.script(_I3d()).save(str(place / "i3d.pt"))
         _save_transformers(place)
-    names = {"lpips": "lpips.safetensors", "efflite0": "efflite0.pth", "inception": "inception.pt", "i3d": "i3d.pt"}
+    names = {"lpips": "lpips.safetensors", "inception": "inception.pt", "i3d": "i3d.pt"}
     names |= {"clip": "clip", "dino": "dino"}
     assert set(names) == set(networks.NETWORKS)
     return {name: str(place / file) for name, file in names.items()}

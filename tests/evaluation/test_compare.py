@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,39 +14,59 @@ import pytest
 from sightline import cli
 from sightline.errors import SightlineError
 from sightline.evaluation import compare, vbench
-from sightline.evaluation.results import _summaries
+from sightline.evaluation.gather import mean_scores
+from sightline.evaluation.results import (
+    CaseSettings,
+    ClipResult,
+    Counts,
+    Failure,
+    RunResults,
+    RunSettings,
+    Sampling,
+    VideoScores,
+    write_result,
+)
 
 RANDOM = np.random.default_rng(0)
-SETTINGS = {
-    "protocol": "standard", "sources": [{"name": "walkthrough"}], "clips": 12, "part": "all", "held_out": None, "frames": 5,
-    "width": 64, "height": 64, "estimator": "direct", "against": "path", "steps": 1, "cfg": 1.0, "camera_cfg": 1.0, "seed": 0,
-    "dtype": "float32",
-}  # fmt: skip
+CASES = CaseSettings(
+    sources=[{"name": "walkthrough"}], clips=12, names_digest="", part="all", held_out=None, num_frames=5, width=64, height=64,
+    near_depth=False, unreadable_shots=0,
+)  # fmt: skip
+SETTINGS = RunSettings(
+    protocol="standard", model="the lab model", camera=None, dtype="float32", sampling=Sampling(1, 1.0), cases=CASES,
+    estimator="direct", against="trajectory", metrics=["psnr"], left_out={}, weights={}, sightline="0",
+)  # fmt: skip
 
 
-def write_run(folder, errors, label="run", failed=(), groups=None, **changes):
+def changed(name, value):
+    """The settings with another value of one, wherever it belongs."""
+    for part in ("sampling", "cases"):
+        if hasattr(getattr(SETTINGS, part), name):
+            return replace(SETTINGS, **{part: replace(getattr(SETTINGS, part), **{name: value})})
+    return replace(SETTINGS, **{name: value})
+
+
+def write_run(folder, errors, label="run", failed=(), groups=None, settings=SETTINGS):
     """A run whose clips have these rotation errors; a failed clip has none."""
     clips = []
     for number, error in enumerate(errors):
-        scores = {} if number in failed else {"rot_err raw": float(error), "psnr": 20 + 0.001 * number}
-        failures = [{"stage": "pose of the generated video", "sentence": "lost"}] if number in failed else []
+        scores = {} if number in failed else {"rot_err_raw": float(error), "psnr": 20 + 0.001 * number}
+        failures = [Failure("pose of the generated video", "lost")] if number in failed else []
         group = f"clip{number}" if groups is None else f"image{groups[number]}"
-        clips.append({"clip": f"clip{number}", "group": group, "source": "walkthrough", "caption": "a <room>", "frames": 5,
-                      "scores": scores, "floor": {}, "by_frame": {}, "failures": failures})  # fmt: skip
-    n = {
-        "asked": len(clips),
-        "filmed": len(clips),
-        "scored": len(clips) - len(failed),
-        "failed": len(failed),
-        "floor": 0,
-    }
-    found = {
-        "label": label, "protocol": "standard", "settings": {**SETTINGS, **changes}, "n": n,
-        "scores": _summaries(clips, "scores"), "floor": {}, "distances": {}, "clips": clips,
-        "failures": [{"clip": clip["clip"], **one} for clip in clips for one in clip["failures"]],
-    }  # fmt: skip
-    folder.mkdir(parents=True)
-    (folder / "results.json").write_text(json.dumps(found))
+        clips.append(
+            ClipResult(
+                f"clip{number}",
+                group,
+                "walkthrough",
+                "a <room>",
+                num_frames=5,
+                generated=VideoScores(scores),
+                failures=failures,
+            )
+        )
+    counts = Counts(len(clips), len(clips), len(clips) - len(failed), len(failed), 0)
+    means = mean_scores(clips, [clip.generated for clip in clips])
+    write_result(folder / "results.json", RunResults(label, "standard", settings, counts, means, {}, {}, clips))
     return folder
 
 
@@ -53,7 +74,13 @@ def test_a_small_difference_on_every_clip_is_seen_through_a_large_spread(tmp_pat
     spread = RANDOM.uniform(0.1, 1.0, 12)
     paths = [
         write_run(tmp_path / "a", spread, "a"),
-        write_run(tmp_path / "b", spread - 0.02 + RANDOM.normal(0, 0.005, 12), "b", failed=(3,), steps=2),
+        write_run(
+            tmp_path / "b",
+            spread - 0.02 + RANDOM.normal(0, 0.005, 12),
+            "b",
+            failed=(3,),
+            settings=changed("num_inference_steps", 2),
+        ),
         write_run(tmp_path / "c", RANDOM.permutation(spread), "c"),
     ]
     assert cli.main(["evaluate", "compare", *map(str, paths), "-o", str(tmp_path / "out")]) == 0
@@ -61,7 +88,7 @@ def test_a_small_difference_on_every_clip_is_seen_through_a_large_spread(tmp_pat
     found = {
         (one["key"], one["run"]): one for one in json.loads((tmp_path / "out/compare.json").read_text())["differences"]
     }
-    closer, shuffled = found["rot_err raw", "b"], found["rot_err raw", "c"]
+    closer, shuffled = found["rot_err_raw", "b"], found["rot_err_raw", "c"]
     assert closer["significant"] and closer["n"] == 11 and closer["difference"] == pytest.approx(-0.02, abs=0.004)
     low, high = closer["difference_interval"]
     assert low < closer["difference"] < high < 0 and not shuffled["significant"]
@@ -70,7 +97,7 @@ def test_a_small_difference_on_every_clip_is_seen_through_a_large_spread(tmp_pat
     assert "| clips without a pose ↓ | b | 12 of 12 | 0.08333 |" in told
     assert "| b | 11 of 12 |" in told and "| better |" in told and "not significant" in told
     assert "| 12 | 11 | 1 |" in told and "b, clip3, pose of the generated video: lost" in told
-    assert "The runs differ in steps: a 1, b 2, c 1." in told
+    assert "The runs differ in num_inference_steps: a 1, b 2, c 1." in told
     page = (tmp_path / "out/compare.html").read_text()
     assert page.count('class="clip"') == 12 and "a &lt;room&gt;" in page and "<room>" not in page
 
@@ -81,9 +108,9 @@ def test_clips_of_one_image_are_one_and_few_pairs_are_never_significant(tmp_path
         write_run(tmp_path / "a", errors, groups=np.arange(12) // 4),
         write_run(tmp_path / "b", errors - 0.05, groups=np.arange(12) // 4),
     ])  # fmt: skip
-    assert [run["label"] for run in runs] == ["a", "b"]  # told apart by their folders
+    assert [run.label for run in runs] == ["a", "b"]  # told apart by their folders
     again = compare.read_runs([tmp_path / "a", write_run(tmp_path / "other" / "a", errors)])
-    assert [run["label"] for run in again] == ["run 1", "run 2"]
+    assert [run.label for run in again] == ["run 1", "run 2"]
     none, found = compare.differences(runs)[:2]
     assert none.key == "failed" and none.mean == none.difference == 0 and not none.significant
     assert found.n == 3 and found.difference == pytest.approx(-0.05) and not found.significant
@@ -99,17 +126,18 @@ def test_the_interval_covers_the_mean_as_often_as_it_says():
 
 def test_runs_that_did_something_else_are_refused(tmp_path):
     first = write_run(tmp_path / "a", [0.1])
-    for number, (name, value) in enumerate([("estimator", "colmap"), ("clips", 3), ("frames", 9)]):
+    for number, (name, value) in enumerate([("estimator", "colmap"), ("clips", 3), ("num_frames", 9)]):
         with pytest.raises(SightlineError, match=f"has {name}"):
-            compare.read_runs([first, write_run(tmp_path / str(number), [0.1], **{name: value})])
+            compare.read_runs([first, write_run(tmp_path / str(number), [0.1], settings=changed(name, value))])
 
 
 def test_efficiency_counts_every_step(model_folder, tmp_path, capsys):
-    line = f"--model {model_folder / 'model'} --camera {model_folder / 'one'} --frames 5 --size 64x64 --steps 3 --cfg 1"
+    line = f"--model {model_folder / 'model'} --camera {model_folder / 'one'} --num-frames 5 --size 64x64"
+    line += " --num-inference-steps 3 --guidance-scale 1"
     assert cli.main(["evaluate", "efficiency", *line.split(), "--runs", "2", "-o", str(tmp_path / "out")]) == 0
     found = json.loads((tmp_path / "out/results.json").read_text())
     assert [len(steps) for steps in found["seconds_of_each_step"]] == [3, 3] and found["encoding"] == "scope"
-    assert found["n"] == {"asked": 2, "scored": 2, "failed": 0, "steps": 6}
+    assert found["counts"] == {"asked": 2, "scored": 2, "failed": 0, "steps": 6}
     assert 0 < found["step_seconds"]["mean"] < 10 and 0 < found["peak_gib"] < 100
     told = capsys.readouterr().out
     assert "| Method | Camera integration | Step latency (s) ↓ |" in told and "one pass a step" in told

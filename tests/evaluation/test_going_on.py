@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from sightline.digests import json_digest
 from sightline.errors import SightlineError
 from sightline.evaluation.compare import read_runs
-from sightline.evaluation.run import Run, Sampling, refuse_run_folder
+from sightline.evaluation.results import Counts, RunResults, Sampling, to_json
+from sightline.evaluation.run import Run, refuse_run_folder
+from tests.evaluation.test_compare import SETTINGS
 
 
 def write_scores(tmp_path, name, content):
@@ -22,9 +25,13 @@ def write_scores(tmp_path, name, content):
 @pytest.mark.parametrize("estimator, waiting", [("direct", [1, 3, 4]), ("given?path=poses", [1, 2, 3, 4])])
 def test_what_is_damaged_unfilmed_or_waits_for_a_file_is_judged_again(tmp_path, estimator, waiting):
     def failed(stage):
-        return json.dumps({"failures": [{"stage": stage, "sentence": "why"}]})
+        return json.dumps({"name": "x", "group": "x", "failures": [{"stage": stage, "message": "why"}]})
 
-    contents = {"done": '{"failures": []}', "film": failed("film"), "pose": failed("pose of the generated video")}
+    contents = {
+        "done": '{"name": "x", "group": "x", "failures": []}',
+        "film": failed("generation"),
+        "pose": failed("pose of the generated video"),
+    }
     contents |= {"cut": '{"failures": [', "empty": "{}"}
     for name, content in contents.items():
         write_scores(tmp_path, name, content)
@@ -42,12 +49,12 @@ def test_a_summary_is_not_written_over_a_run(tmp_path):
 def test_runs_of_other_clips_or_without_their_parts_are_not_compared(tmp_path):
     for name in ("a", "b", "c"):
         (tmp_path / name).mkdir()
-        settings = {"protocol": "standard", "names of clips": json_digest([name])}
-        document = {"label": name, "settings": settings, "n": {}, "scores": {}, "clips": []}
+        settings = replace(SETTINGS, cases=replace(SETTINGS.cases, names_digest=json_digest([name])))
+        document = to_json(RunResults(name, "standard", settings, Counts(0, 0, 0, 0, 0), {}, {}, {}, []))
         if name == "c":
             del document["settings"]
         (tmp_path / name / "results.json").write_text(json.dumps(document))
-    with pytest.raises(SightlineError, match="b has names of clips"):
+    with pytest.raises(SightlineError, match="b has names_digest"):
         read_runs([tmp_path / "a", tmp_path / "b"])
     with pytest.raises(SightlineError, match="has no settings: expected the results"):
         read_runs([tmp_path / "a", tmp_path / "c"])

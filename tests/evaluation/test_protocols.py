@@ -15,17 +15,18 @@ from sightline.data.clip_spec import ClipSpec
 from sightline.errors import SightlineError
 from sightline.evaluation import run as running
 from sightline.evaluation.cases import Selection, StandardCases, default_sources
-from sightline.evaluation.metrics.suite import Suite
+from sightline.evaluation.metrics.suite import Suite, SuiteScores
 from sightline.evaluation.report import write_report
+from sightline.evaluation.results import Counts, Sampling
 from sightline.evaluation.revisit import RevisitCases
-from sightline.evaluation.run import Run, Sampling
+from sightline.evaluation.run import Run
 from sightline.generation.model import Model, ModelOptions
 from sightline.worlds import render_clip, sample_clip
 from tests.conftest import smooth_trajectory
 from tests.data.layouts import Take, write_re10k
 from tests.evaluation.conftest import Oracle
 
-SMALL = "--frames 5 --size 64x64 --steps 1 --cfg 1"
+SMALL = "--num-frames 5 --size 64x64 --num-inference-steps 1 --guidance-scale 1"
 
 
 @pytest.fixture(autouse=True)
@@ -75,25 +76,26 @@ def test_standard_from_a_model_to_the_page_and_on_where_it_was(evaluate, oracle,
     told = capsys.readouterr().out
     assert "| one |" in told and "| 3 | 2 | 1 |" in told and "the oracle is silent" in told
     found = json.loads(Path("out/results.json").read_text())
-    assert found["n"] == {"asked": 3, "filmed": 3, "scored": 2, "failed": 1, "floor": 3}
-    assert found["failures"] == [
-        {"clip": "walkthrough-00900001-0", "stage": "pose of the generated video", "sentence": "the oracle is silent"}
-    ]
-    assert found["scores"]["psnr"]["n"] == 3 and found["scores"]["rot_err raw"]["n"] == 2
+    assert found["counts"] == {"asked": 3, "generated": 3, "scored": 2, "failed": 1, "estimator_floor": 3}
+    assert {clip["name"]: clip["failures"] for clip in found["clips"] if clip["failures"]} == {
+        "walkthrough-00900001-0": [{"stage": "pose of the generated video", "message": "the oracle is silent"}]
+    }
+    assert found["means"]["psnr"]["n"] == 3 and found["means"]["rot_err_raw"]["n"] == 2
     # The oracle turns by up to 0.05 rad, growing evenly: 0.025 in the mean over 5 frames, a tenth of that on true films.
-    assert found["scores"]["rot_err raw"]["mean"] == pytest.approx(0.025, rel=1e-6)
-    assert found["scores"]["rot_err raw"]["mean of sums over frames"] == pytest.approx(0.125, rel=1e-6)
-    assert found["scores"]["rot_err raw"]["mean without frame 0"] == pytest.approx(0.03125, rel=1e-6)
-    assert found["floor"]["rot_err raw"]["mean"] == pytest.approx(0.0025, rel=1e-5)
-    settings = found["settings"]
-    assert (settings["seed"], settings["steps"], settings["frames"], settings["metrics"]) == (0, 1, 5, ["psnr", "ssim"])
+    assert found["means"]["rot_err_raw"]["mean"] == pytest.approx(0.025, rel=1e-6)
+    assert found["means"]["rot_err_raw"]["mean_of_sums"] == pytest.approx(0.125, rel=1e-6)
+    assert found["means"]["rot_err_raw"]["mean_without_first"] == pytest.approx(0.03125, rel=1e-6)
+    assert found["estimator_floor"]["rot_err_raw"]["mean"] == pytest.approx(0.0025, rel=1e-5)
+    sampling, settings = found["settings"]["sampling"], found["settings"]
+    assert (sampling["seed"], sampling["num_inference_steps"]) == (0, 1)
+    assert (settings["cases"]["num_frames"], settings["metrics"]) == (5, ["psnr", "ssim"])
     assert {path.name for path in Path("out/clips/walkthrough-00900000-0").iterdir()} == {
-        "generated.mp4", "true.mp4", "paths.png", "scores.json", "commanded.json", "estimated-from-the-true-video.json",
+        "generated.mp4", "true.mp4", "trajectories.png", "scores.json", "commanded.json", "estimated-from-the-true-video.json",
         "estimated-from-the-generated-video.json",
     }  # fmt: skip
     page = Page("out/report.html")
-    assert len(page.cards) == 3 and sum("rot_err raw" in card for card in page.cards) == 2
-    assert page.links == [None] and "rot_err raw" in page.options  # one script, inside the page
+    assert len(page.cards) == 3 and sum("rot_err_raw" in card for card in page.cards) == 2
+    assert page.links == [None] and "rot_err_raw" in page.options  # one script, inside the page
     assert len([source for source in page.sources if source.endswith(".mp4")]) == 6
     assert all(not Path(source).is_absolute() and (Path("out") / source).is_file() for source in page.sources)
 
@@ -127,7 +129,7 @@ def test_a_film_that_fails_is_counted_and_tried_again(evaluate, oracle, capsys, 
         patched.setattr(running, "generate", sometimes)
         assert evaluate(line) == 0
     told = capsys.readouterr().out
-    assert "film: the film tore" in told and "| 2 | 1 | 1 |" in told and "1 of 2 clips have no pose" in told
+    assert "generation: the film tore" in told and "| 2 | 1 | 1 |" in told and "1 of 2 clips have no pose" in told
     assert re.search(r"\| one \| 0\.025/0\.025 \|", told)  # raw/rescaled
     assert evaluate(line) == 0 and "| 2 | 2 | 0 |" in capsys.readouterr().out
 
@@ -140,16 +142,19 @@ def test_revisit_has_four_loops_of_each_frame_and_six_metrics(evaluate, oracle, 
     line = f"revisit --clips 1 --metrics lpips dino --weights {' '.join(weights)} -o {output}"
     assert evaluate(line) == 0
     found = json.loads((output / "results.json").read_text())
-    assert found["n"]["asked"] == 4 and found["n"]["scored"] == 4
+    assert found["counts"]["asked"] == 4 and found["counts"]["scored"] == 4
     six = ("return_ratio", "return_rotation", "normalised_ate", "return_lpips", "lpips_recovery", "return_dino")
-    assert all(found["scores"][key]["groups"] == 1 and found["scores"][key]["n"] == 4 for key in six)
+    assert all(found["means"][key]["groups"] == 1 and found["means"][key]["n"] == 4 for key in six)
     # The loop is over in the last frame: there the oracle has drifted by 0.05 sqrt 2 of its largest excursion.
-    assert 0.06 < found["scores"]["return_ratio"]["mean"] < 0.08
-    assert found["floor"]["return_lpips"]["mean"] < 1e-6 and found["floor"]["lpips_recovery"]["mean"] > 0.999
+    assert 0.06 < found["means"]["return_ratio"]["mean"] < 0.08
+    assert (
+        found["estimator_floor"]["return_lpips"]["mean"] < 1e-6
+        and found["estimator_floor"]["lpips_recovery"]["mean"] > 0.999
+    )
     head = "| Method | Return Trans. Ratio ↓ | Return Rot. (deg) ↓ | Norm. ATE ↓ | Return LPIPS ↓ | LPIPS Recovery ↑ |"
     assert head in capsys.readouterr().out
     assert (output / "plots" / "errors.png").stat().st_size > 10_000 < (output / "plots" / "clips.png").stat().st_size
-    assert all((path / "paths.png").stat().st_size > 10_000 for path in (output / "clips").iterdir())
+    assert all((path / "trajectories.png").stat().st_size > 10_000 for path in (output / "clips").iterdir())
 
 
 def test_an_estimator_takes_its_options_from_its_name(monkeypatch):
@@ -177,25 +182,25 @@ def test_processes_share_the_clips_and_a_camera_that_went_nowhere_cannot_win(mod
     done = {0: [], 1: []}
     for rank in (1, 0):
         running.work(run, model, rank=rank, processes=2, on_done=done[rank].append)
-    assert [lines[0] for lines in done.values()] == ["standard: 2 of 4 clips to film and to judge"] * 2
+    assert [lines[0] for lines in done.values()] == ["standard: 2 of 4 clips to generate and score"] * 2
     assert [len(lines) for lines in done.values()] == [3, 3] and not run.pending()
     assert re.fullmatch(r"1 of 2 \(about \d+ s left\), walkthrough-00900001-0: scored", done[1][1])
     assert done[1][2] == "2 of 2, walkthrough-00900003-0: scored"
     found = write_report(run.output, run.cases.names, "frozen")
-    assert found["n"]["scored"] == 4
-    seeds = {clip["clip"]: clip["seed"] for clip in found["clips"]}
+    assert found.counts.scored == 4
+    seeds = {clip.name: clip.seed for clip in found.clips}
     assert list(seeds.values()) == [0, 1, 2, 3]
     # A frozen camera is as wrong as the path is long.
-    for clip in found["clips"]:
-        path = run.cases.load(list(seeds).index(clip["clip"])).trajectory.positions.norm(dim=-1)
-        assert clip["scores"]["trans_err raw"] == pytest.approx(float(path.mean()), rel=1e-4)
+    for clip in found.clips:
+        path = run.cases.load(list(seeds).index(clip.name)).trajectory.positions.norm(dim=-1)
+        assert clip.generated.scores["trans_err_raw"] == pytest.approx(float(path.mean()), rel=1e-4)
     clips = Path("out/clips")
     (clips / run.cases.names[0] / "scores.json").unlink()
     model.digests["transformer"] = "another"
     with pytest.raises(SightlineError, match="clips of other weights"):
         running.work(run, model)
     found = write_report(run.output, run.cases.names, "frozen")  # a run that was stopped says so
-    assert found["n"]["failed"] == 1 and "never filmed" in found["failures"][0]["sentence"]
+    assert found.counts.failed == 1 and "never generated" in found.failures[0][1].message
 
 
 def test_a_model_without_a_camera_is_measured_blind_or_refused(oracle, capsys):
@@ -205,7 +210,7 @@ def test_a_model_without_a_camera_is_measured_blind_or_refused(oracle, capsys):
     assert cli.main([*line[:-1], "blind", "--blind"]) == 0
     told = capsys.readouterr().out
     assert ", blind | " in told and "| 1 | 1 | 0 |" in told and "Raw lengths are in metres." in told
-    assert json.loads(Path("blind/settings.json").read_text())["blind"] is True
+    assert json.loads(Path("blind/settings.json").read_text())["sampling"]["blind"] is True
 
 
 def test_against_the_true_video_and_a_run_in_which_nothing_was_found(model_folder):
@@ -218,26 +223,27 @@ def test_against_the_true_video_and_a_run_in_which_nothing_was_found(model_folde
         running.prepare(one, model)
         running.work(one, model)
     found = write_report(run.output, cases.names, "two")
-    assert found["scores"]["rot_err raw"]["mean"] == pytest.approx(0.025 - 0.0025, rel=1e-6)
-    assert found["floor"]["rot_err raw"]["mean"] == pytest.approx(0.0025, rel=1e-5)
-    assert "the same estimator's path of the true video" in (run.output / "table.md").read_text()
+    assert found.means["rot_err_raw"].mean == pytest.approx(0.025 - 0.0025, rel=1e-6)
+    assert found.estimator_floor["rot_err_raw"].mean == pytest.approx(0.0025, rel=1e-5)
+    assert "the same estimator's trajectory of the true video" in (run.output / "table.md").read_text()
     found = write_report(silent.output, cases.names, "silent")
-    assert found["n"] == {"asked": 1, "filmed": 1, "scored": 0, "failed": 1, "floor": 0}
-    assert len(found["failures"]) == 2 and "| silent | 1 | 0 | 1 |" in (silent.output / "table.md").read_text()
+    assert found.counts == Counts(asked=1, generated=1, scored=0, failed=1, estimator_floor=0)
+    assert len(found.failures) == 2 and "| silent | 1 | 0 | 1 |" in (silent.output / "table.md").read_text()
     assert (silent.output / "report.html").is_file()
 
 
 def test_what_is_no_number_is_a_failure_and_what_is_left_out_is_told(model_folder, monkeypatch):
     model = Model(ModelOptions(str(model_folder / "model"), model_folder / "two"))
     suite = Suite(["psnr"])
-    suite.absent = {"lpips": "its weights are far away."}
-    monkeypatch.setattr(suite, "score", lambda *_: ({"psnr": np.array([1.0, np.nan])}, {}))
+    suite.left_out = {"lpips": "its weights are far away."}
+    monkeypatch.setattr(suite, "score", lambda *_: SuiteScores({"psnr": np.array([1.0, np.nan])}))
     run = Run("standard", Path("out"), StandardCases(selection(1)), Sampling(1, 1.0), suite, Oracle())
     running.prepare(run, model)
     running.work(run, model)
     found = write_report(run.output, run.cases.names, "two")
-    assert "psnr" not in found["scores"] and found["n"]["scored"] == 1
-    assert found["failures"][0]["stage"] == "psnr of the generated video" and "nan" in found["failures"][0]["sentence"]
+    assert "psnr" not in found.means and found.counts.scored == 1
+    failure = found.failures[0][1]
+    assert failure.stage == "psnr of the generated video" and "nan" in failure.message
     assert "NaN" not in (run.output / "results.json").read_text()
     assert "- Left out LPIPS: its weights are far away." in (run.output / "table.md").read_text()
 
@@ -268,7 +274,7 @@ def test_paths_and_depth_are_in_metres_or_in_the_unit_that_a_style_reports(style
         assert np.allclose(standard.trajectory.positions, path * scale)
         for case in (standard, loop):
             assert case.trajectory.unit == ("metre" if scale == 1.0 else "scene")
-            assert case.depth is not None and np.allclose(case.depth, metres * scale, rtol=1e-4)
+            assert case.clip.depth is not None and np.allclose(case.clip.depth, metres * scale, rtol=1e-4)
 
 
 def test_a_source_of_files_has_no_depth_and_its_loops_the_moves_own_size(tmp_path):
@@ -276,9 +282,9 @@ def test_a_source_of_files_has_no_depth_and_its_loops_the_moves_own_size(tmp_pat
     write_re10k(tmp_path / "re10k", take)
     chosen = Selection((f"re10k:{tmp_path / 're10k'}",), 1, "all", 0.01, ClipSpec(num_frames=5, width=64, height=48))
     case = StandardCases(chosen).load(0)
-    assert case.depth is None and case.truth is not None and case.truth.shape == (5, 48, 64, 3)
+    assert case.clip.depth is None and case.ground_truth is not None and case.ground_truth.shape == (5, 48, 64, 3)
     loop = RevisitCases(chosen).load(0)
-    assert loop.truth is None and np.array_equal(loop.first, case.first)
+    assert loop.ground_truth is None and np.array_equal(loop.clip.frames[0], case.clip.frames[0])
     assert np.isclose(float(loop.trajectory.positions.norm(dim=-1).max()), 0.5)
     assert np.allclose(loop.trajectory.intrinsics, case.trajectory.intrinsics[0])
 
@@ -289,7 +295,7 @@ def test_a_source_of_files_has_no_depth_and_its_loops_the_moves_own_size(tmp_pat
         ("standard --clips 0", "clips is 0"),
         ("standard --metrics psnrr", "metrics has 'psnrr'"),
         ("standard --weights vgg=here", "weights is 'vgg=here'"),
-        ("standard --frames 6", "frames is 6"),
+        ("standard --num-frames 6", "frames is 6"),
         ("standard --context-parallel ulysses", "context_parallel is given"),
         ("standard worlds:nowhere", "the style of worlds is 'nowhere'"),
         ("standard worlds:orbit?clips=1", "holds no clip"),

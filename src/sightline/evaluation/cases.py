@@ -1,22 +1,24 @@
-"""Cases: what a protocol films. A first frame, words and a commanded path, and the truth where it is known."""
+"""Cases: what a protocol generates and judges. A clip to start from, a trajectory, and the ground truth where it is known."""
 
 from __future__ import annotations
 
 import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
 from sightline.cameras.trajectory import Trajectory
+from sightline.data.clip import Clip
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips, Window
 from sightline.data.sources import Source, open_sources
 from sightline.data.split import Part
 from sightline.digests import json_digest
 from sightline.errors import SightlineError
+from sightline.evaluation.results import CaseSettings
 from sightline.lab.models import HELD_OUT_SEED
 
 _log = logging.getLogger("sightline")
@@ -24,40 +26,48 @@ _log = logging.getLogger("sightline")
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One film to make and to judge.
+    """One video to generate and judge.
 
-    name: unique in its run, a folder's name. group: cases that share a first frame, which are not independent.
-    first: [H, W, 3] uint8. truth: [T, H, W, 3] uint8, what a camera on the commanded path would have seen.
-    depth: [H, W] of the first frame along the optical axis, in the trajectory's unit; the sky is very far.
+    name: unique in its run; also the name of its folder. group: cases of one group share a first frame, so they are not
+        independent.
+    clip: gives the first frame, its depth where it is known, and the caption; its frames are the ground truth of its
+        trajectory.
+    other_trajectory: the commanded trajectory where it is not the clip's own. There is no ground truth for it.
     """
 
     name: str
     group: str
-    source: str
-    caption: str
-    trajectory: Trajectory
-    first: np.ndarray
-    truth: np.ndarray | None = None
-    depth: np.ndarray | None = None
+    clip: Clip
+    other_trajectory: Trajectory | None = None
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """The commanded trajectory."""
+        return self.clip.trajectory if self.other_trajectory is None else self.other_trajectory
+
+    @property
+    def ground_truth(self) -> np.ndarray | None:  # [T, H, W, 3] uint8
+        """What a camera on the commanded trajectory would have seen."""
+        return self.clip.frames if self.other_trajectory is None else None
 
 
 class Cases(Protocol):
-    """The cases of a protocol: names first, pixels only when a case is loaded."""
+    """The cases of a protocol: their names are known at once, their pixels only when a case is loaded."""
 
     @property
     def names(self) -> Sequence[str]:
-        """Of each case."""
+        """The name of each case."""
 
     def load(self, index: int) -> Case:
-        """A case that is broken raises its sentence."""
+        """One case; a clip that cannot be read raises SightlineError."""
 
-    def settings(self) -> dict[str, Any]:
-        """What makes the cases what they are."""
+    def settings(self) -> CaseSettings:
+        """What decides which cases these are."""
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which clips, of which sources. part: of the sources' own split; worlds from HELD_OUT_SEED on are held out as a whole."""
+    """Which clips of which sources. part, held_out: of the sources' own split (see data/split.py)."""
 
     sources: tuple[str, ...]
     clips: int
@@ -67,17 +77,17 @@ class Selection:
 
 
 def default_sources(styles: Sequence[str], clips: int) -> tuple[str, ...]:
-    """Worlds that no stage of the lab's training has seen, as many of each style as of the others.
+    """Procedural worlds that no training stage of the lab has seen, equally many of each style.
 
-    In metres: a scale that is drawn anew for each clip, as structure from motion has it, is not to be seen in a first
-    frame, and a raw error would measure the draw.
+    Positions are in metres. A scale drawn for each clip, as structure from motion gives it, cannot be read off the first
+    frame, so a raw error would only measure the draw.
     """
     each = -(-clips // len(styles))
     return tuple(f"worlds:{style}?seed={HELD_OUT_SEED}&clips={each}&unit=metre" for style in styles)
 
 
 class StandardCases:
-    """First frame and true trajectory of clips, spaced evenly over all that the selection holds."""
+    """First frames and true trajectories of clips, spaced evenly over the clips of the selection."""
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
@@ -96,23 +106,23 @@ class StandardCases:
         self.names = [self._name(self.clips.windows[index]) for index in self.chosen]
 
     def load(self, index: int) -> Case:
-        clip = self.clips[self.chosen[index]]
-        name = self.names[index]
-        depth = self.clips.depth(self.chosen[index])
-        return Case(
-            name, name, clip.source, clip.caption, clip.trajectory, clip.frames[0], clip.frames, depth
-        )  # fmt: skip
+        clip, depth = self.clips[self.chosen[index]], self.clips.depth(self.chosen[index])
+        return Case(self.names[index], self.names[index], replace(clip, depth=depth))
 
-    def settings(self) -> dict[str, Any]:
-        sources = [source.settings() for source in self.clips.sources]
-        chosen = self.selection
-        part = {"part": chosen.part, "held_out": chosen.held_out if chosen.part != "all" else None}
-        shape = {"frames": chosen.spec.num_frames, "width": chosen.spec.width, "height": chosen.spec.height}
-        return {
-            "sources": sources, "clips": len(self.names), "names of clips": json_digest(self.names), **part, **shape,
-            "near_depth": chosen.spec.near_depth,
-            "shots that could not be read": len(self.clips.skips),
-        }  # fmt: skip
+    def settings(self) -> CaseSettings:
+        selection, spec = self.selection, self.selection.spec
+        return CaseSettings(
+            sources=[source.settings() for source in self.clips.sources],
+            clips=len(self.names),
+            names_digest=json_digest(self.names),
+            part=selection.part,
+            held_out=selection.held_out if selection.part != "all" else None,
+            num_frames=spec.num_frames,
+            width=spec.width,
+            height=spec.height,
+            near_depth=spec.near_depth,
+            unreadable_shots=len(self.clips.skips),
+        )
 
     def source(self, window: Window) -> Source:
         return self.clips.sources[window.source]

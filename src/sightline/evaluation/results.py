@@ -1,116 +1,192 @@
-"""What the clips of a run come to: means with their n, distances with their floor, and every failure by name."""
+"""The results of a run as dataclasses, and their json files."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy as np
-
-from sightline.evaluation.metrics.frechet import frechet
-from sightline.evaluation.metrics.suite import METRICS
-from sightline.evaluation.run import FEATURES, SCORES, SETTINGS, UNFINISHED
+from sightline.errors import SightlineError
+from sightline.evaluation.metrics.frechet import FrechetDistance
 from sightline.files import read_json, write_atomic
+from sightline.training.settings import filled
 
-RESULTS = "results.json"
-POSE_KEY = {"standard": "rot_err raw", "beyond": "rot_err raw", "revisit": "return_ratio"}
-_POSE = {"rot_err": "RotErr (rad)", "trans_err": "TransErr", "cam_mc": "CamMC", "ate": "ATE"}
-FAILED = "failed"  # of a clip 0 or 1, made of the others when runs are compared
-# How each score is printed, and which way is better.
-TITLES: dict[str, tuple[str, str]] = {
-    FAILED: ("clips without a pose", "lower"),
-    **{
-        f"{name} {alignment}": (f"{title} {alignment}", "lower")
-        for alignment in ("raw", "rescaled", "gt_scaled")
-        for name, title in _POSE.items()
-    },
-    "return_ratio": ("Return Trans. Ratio", "lower"),
-    "return_rotation": ("Return Rot. (deg)", "lower"),
-    "normalised_ate": ("Norm. ATE", "lower"),
-    "return_lpips": ("Return LPIPS", "lower"),
-    "lpips_recovery": ("LPIPS Recovery", "higher"),
-    "return_dino": ("Return DINOv2", "higher"),
-    "return_cosine_efflite0": ("Return cosine EffLite0", "higher"),
-    **{name: (metric.title, metric.better) for name, metric in METRICS.items()},
-}
+SETTINGS, SCORES_FILE, RESULTS = "settings.json", "scores.json", "results.json"
+EXPECTED = "a file of sightline evaluate"
+Kind = TypeVar("Kind")
 
 
-def gather(output: Path, names: Sequence[str], label: str) -> dict[str, Any]:
-    """Read every clip's folder and write results.json; a clip without one is a failure too."""
-    settings = read_json(output / SETTINGS, "a file of sightline evaluate")
-    protocol, clips = settings["protocol"], [_clip(output, name) for name in names]
-    scored = [clip for clip in clips if POSE_KEY[protocol] in clip["scores"]]
-    filmed = [clip for clip in clips if not any(one["stage"] in UNFINISHED for one in clip["failures"])]
-    floors = [clip for clip in clips if POSE_KEY[protocol] in clip["floor"]]
-    found = {
-        "label": label,
-        "protocol": protocol,
-        "settings": settings,
-        "n": {
-            "asked": len(clips), "filmed": len(filmed), "scored": len(scored), "failed": len(clips) - len(scored),
-            "floor": len(floors),
-        },
-        "failures": [{"clip": clip["clip"], **one} for clip in clips for one in clip["failures"]],
-        "scores": _summaries(clips, "scores"),
-        "floor": _summaries(clips, "floor"),
-        "distances": _distances(output, filmed),
-        "clips": clips,
-    }  # fmt: skip
-    write_atomic(output / RESULTS, json.dumps(found, indent=1) + "\n")
-    return found
+@dataclass(frozen=True)
+class Sampling:
+    """How every video is generated. The seed of clip i is seed + i. blind: the model is not conditioned on the trajectory."""
+
+    num_inference_steps: int
+    guidance_scale: float
+    camera_guidance_scale: float = 1.0
+    seed: int = 0
+    blind: bool = False
 
 
-def group_means(clips: Sequence[dict[str, Any]], key: str, place: str = "scores") -> dict[str, float]:
-    """The mean of each group: clips that share a first frame count as one."""
-    groups: dict[str, list[float]] = {}
-    for clip in clips:
-        if key in clip[place]:
-            groups.setdefault(clip["group"], []).append(clip[place][key])
-    return {group: float(np.mean(values)) for group, values in groups.items()}
+@dataclass(frozen=True)
+class LoopSettings:
+    """The loops of the revisit protocol: their names, their size as a fraction of the depth, and the angle of the orbit."""
+
+    names: list[str]
+    depth_fraction: float
+    degrees: float
 
 
-def _clip(output: Path, name: str) -> dict[str, Any]:
-    file = output / "clips" / name / SCORES
-    empty: dict[str, Any] = {"clip": name, "group": name, "source": "", "scores": {}, "floor": {}, "by_frame": {}}
-    if not file.is_file():
-        return {**empty, "failures": [{"stage": "film", "sentence": "it was never filmed: the run was stopped before"}]}
-    return {**empty, **read_json(file, "a file of sightline evaluate")}
+@dataclass(frozen=True)
+class CaseSettings:
+    """What decides which clips a run has. names_digest: of the clips' names, in order."""
+
+    sources: list[dict[str, Any]]
+    clips: int
+    names_digest: str
+    part: str
+    held_out: float | None
+    num_frames: int
+    width: int
+    height: int
+    near_depth: bool
+    unreadable_shots: int
+    loops: LoopSettings | None = None
 
 
-def _summaries(clips: Sequence[dict[str, Any]], place: str) -> dict[str, dict[str, Any]]:
-    """mean: over groups, each the mean of its clips. sum over frames of pose errors, as some tables print it."""
-    found = {}
-    for key in [key for key in TITLES if any(key in clip[place] for clip in clips)]:
-        chosen = [clip for clip in clips if key in clip[place]]
-        values, groups = [clip[place][key] for clip in chosen], list(group_means(chosen, key, place).values())
-        found[key] = {
-            "mean": float(np.mean(groups)), "median": float(np.median(values)), "n": len(values), "groups": len(groups),
-            "better": TITLES[key][1],
-        }  # fmt: skip
-        if key.split()[0] in ("rot_err", "trans_err", "cam_mc"):
-            found[key]["mean of sums over frames"] = float(
-                np.mean([clip[place][key] * clip["frames"] for clip in chosen])
-            )
-            found[key]["mean without frame 0"] = float(
-                np.mean([clip[place][key] * clip["frames"] / max(clip["frames"] - 1, 1) for clip in chosen])
-            )
-    return found
+@dataclass(frozen=True)
+class RunSettings:
+    """Everything that decides the numbers of a run. left_out: why a metric is missing, by metric."""
+
+    protocol: str
+    model: str
+    camera: str | None
+    dtype: str
+    sampling: Sampling
+    cases: CaseSettings
+    estimator: str
+    against: str
+    metrics: list[str]
+    left_out: dict[str, str]
+    weights: dict[str, str]
+    sightline: str
+
+    def flat(self) -> dict[str, Any]:
+        """All settings by name, those of `sampling` and `cases` included, as json holds them."""
+        settings = to_json(self)
+        return {**settings.pop("sampling"), **settings.pop("cases"), **settings}
 
 
-def _distances(output: Path, clips: Sequence[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    features: dict[str, list[np.ndarray]] = {}
-    for clip in clips:
-        file = output / "clips" / clip["clip"] / FEATURES
-        if file.is_file():
-            with np.load(file, allow_pickle=False) as arrays:
-                for name in arrays.files:
-                    features.setdefault(name, []).append(arrays[name])
-    found = {}
-    for name in [name for name in METRICS if f"{name} made" in features]:
-        real, made = features[f"{name} real"], features[f"{name} made"]
-        if min(sum(map(len, real)), sum(map(len, made))) >= 2:  # a single I3D feature has no spread
-            found[name] = {**asdict(frechet(real, made)), "clips": len(real), "better": METRICS[name].better}
-    return found
+@dataclass(frozen=True)
+class Failure:
+    """stage: what could not be done, such as "pose of the generated video". message: why, in one sentence."""
+
+    stage: str
+    message: str
+
+
+@dataclass
+class VideoScores:
+    """What was measured on one video. scores: by name (see `scores.SCORES`). by_frame: for the plots.
+
+    confidence, details: of the pose estimator, None where it did not run.
+    """
+
+    scores: dict[str, float] = field(default_factory=dict)
+    by_frame: dict[str, list[float]] = field(default_factory=dict)
+    confidence: float | None = None
+    details: dict[str, Any] | None = None
+
+
+@dataclass
+class ClipResult:
+    """One clip. ground_truth: the ground-truth video judged as the generated one is; its pose errors are the estimator floor.
+
+    group: clips of one group share a first frame, so they are not independent.
+    weights: digests of the model's weights.
+    """
+
+    name: str
+    group: str
+    source: str = ""
+    caption: str = ""
+    num_frames: int = 0
+    seed: int | None = None
+    weights: dict[str, str] = field(default_factory=dict)
+    generated: VideoScores = field(default_factory=VideoScores)
+    ground_truth: VideoScores = field(default_factory=VideoScores)
+    failures: list[Failure] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class MeanScore:
+    """mean: over groups, each the mean of its clips. median: over clips. n: clips with this score.
+
+    mean_of_sums: pose errors summed over frames instead of averaged. mean_without_first: with frame 0, which has no error,
+    left out of the average. Both as some papers report them, and None for other scores.
+    """
+
+    mean: float
+    median: float
+    n: int
+    groups: int
+    better: str
+    mean_of_sums: float | None = None
+    mean_without_first: float | None = None
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Clips of a run: asked for, generated, with a pose score, without one, and with a pose score of the ground truth."""
+
+    asked: int
+    generated: int
+    scored: int
+    failed: int
+    estimator_floor: int
+
+
+@dataclass
+class RunResults:
+    """A whole run: what results.json holds.
+
+    means, estimator_floor: means by score, of the generated and of the ground-truth videos. distances: by metric.
+    """
+
+    label: str
+    protocol: str
+    settings: RunSettings
+    counts: Counts
+    means: dict[str, MeanScore]
+    estimator_floor: dict[str, MeanScore]
+    distances: dict[str, FrechetDistance]
+    clips: list[ClipResult]
+
+    @property
+    def failures(self) -> list[tuple[str, Failure]]:
+        """Every failure with the name of its clip."""
+        return [(clip.name, failure) for clip in self.clips for failure in clip.failures]
+
+
+def to_json(value: Any) -> Any:
+    """A dataclass as plain json values: dictionaries, lists, texts and numbers."""
+    return json.loads(json.dumps(dataclasses.asdict(value), allow_nan=False))
+
+
+def from_json(kind: type[Kind], content: Any, file: Path) -> Kind:
+    """The dataclass that `to_json` wrote, or one sentence on what does not fit. file: where the content is from."""
+    names = [item.name for item in dataclasses.fields(kind) if item.default is item.default_factory]  # type: ignore[arg-type]
+    if isinstance(content, dict) and (missing := [name for name in names if name not in content]):
+        raise SightlineError(f"{file} has no {missing[0]}: expected the results of sightline evaluate.")
+    return filled(kind, content, f"{file}: ")
+
+
+def write_result(file: Path, value: Any) -> None:
+    """Write a dataclass as json."""
+    write_atomic(file, json.dumps(to_json(value), indent=1) + "\n")
+
+
+def read_result(kind: type[Kind], file: Path) -> Kind:
+    """Read a dataclass that `write_result` wrote."""
+    return from_json(kind, read_json(file, EXPECTED), file)

@@ -1,4 +1,4 @@
-"""One clip, judged: where its camera went and what it looks like. Failures are kept beside the scores, never instead of them."""
+"""Scoring one clip: where its camera went, and what it looks like. Failures are recorded beside the scores."""
 
 from __future__ import annotations
 
@@ -12,132 +12,135 @@ import torch
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from sightline.evaluation.cases import Case
+from sightline.evaluation.estimators import Estimator, Hints
 from sightline.evaluation.metrics.suite import Suite
-from sightline.evaluation.revisit import appearance_scores, pose_scores
+from sightline.evaluation.pose_errors import pose_errors
+from sightline.evaluation.results import ClipResult, Failure, VideoScores
+from sightline.evaluation.revisit import appearance_scores, return_scores
+from sightline.evaluation.scores import ALIGNMENTS, POSE_ERRORS, pose_key
 
-ALIGNMENTS: tuple[Literal["raw", "rescaled", "gt_scaled"], ...] = ("raw", "rescaled", "gt_scaled")
-ERRORS = ("rot_err", "trans_err", "cam_mc", "ate")
-Film = Callable[[], np.ndarray]  # -> [T, H, W, 3] uint8, made when it is called
+Which = Literal["generated", "true"]
+Against = Literal["trajectory", "video"]
+Generate = Callable[[], np.ndarray]  # -> [T, H, W, 3] uint8, generated when it is called
 
 
-class Scored:
-    """What one clip gives: `record` for its json file, `features` for its npz, `paths` for its camera files."""
+class ClipScorer:
+    """Collects what one clip gives: `result` for its json file, features for its npz files, trajectories for its plots."""
 
     def __init__(self, case: Case, strict: bool = False) -> None:
-        """strict: an estimator that refuses its arguments or its installation stops the run; later it is a failure of a clip."""
-        self.strict = strict
-        self.record: dict[str, Any] = {
-            "clip": case.name, "group": case.group, "source": case.source, "caption": case.caption,
-            "frames": len(case.trajectory), "failures": [], "scores": {}, "floor": {}, "by_frame": {}, "estimator": {},
-        }  # fmt: skip
-        self.features: dict[str, np.ndarray] = {}
-        self.paths: dict[str, Trajectory] = {"commanded": case.trajectory}
+        """strict: an estimator that refuses its arguments or its installation stops the run; otherwise the clip fails."""
+        self.case, self.strict = case, strict
+        self.result = ClipResult(
+            case.name, case.group, case.clip.source, case.clip.caption, num_frames=len(case.trajectory)
+        )
+        self.generated_features: dict[str, np.ndarray] = {}
+        self.real_features: dict[str, np.ndarray] = {}
+        self.trajectories: dict[str, Trajectory] = {"commanded": case.trajectory}
 
-    def fail(self, stage: str, sentence: str) -> None:
-        self.record["failures"].append({"stage": stage, "sentence": sentence})
+    def fail(self, stage: str, message: str) -> None:
+        self.result.failures.append(Failure(stage, message))
 
-    def drop_what_is_no_number(self) -> None:
-        """A score that came out as nan or infinite is a failure, and would spoil every mean."""
-        for place in ("scores", "floor"):
-            for name, value in list(self.record[place].items()):
+    def video(self, which: Which) -> VideoScores:
+        return self.result.generated if which == "generated" else self.result.ground_truth
+
+    def drop_non_finite(self) -> None:
+        """A score that is nan or infinite becomes a failure, since it would spoil every mean."""
+        for which in ("generated", "true"):
+            video = self.video(which)
+            for name, value in list(video.scores.items()):
                 if not math.isfinite(value):
-                    self.fail(
-                        f"{name} of the {'generated' if place == 'scores' else 'true'} video", f"it came out as {value}"
-                    )
-                    del self.record[place][name]
-        self.record["by_frame"] = {
-            name: values for name, values in self.record["by_frame"].items() if all(map(math.isfinite, values))
-        }
+                    self.fail(f"{name} of the {which} video", f"it came out as {value}")
+                    del video.scores[name]
+            video.by_frame = {
+                name: values for name, values in video.by_frame.items() if all(map(math.isfinite, values))
+            }
 
-    def estimated(self, estimator: Any, video: np.ndarray, case: Case, which: str) -> Trajectory | None:
-        """The path of a film; which: "generated" or "true"."""
-        from sightline.evaluation.estimators import Hints
-
+    def estimate(self, estimator: Estimator, frames: np.ndarray, which: Which) -> Trajectory | None:
+        """The trajectory of a video, or None where the estimator failed."""
+        case, stage = self.case, f"pose of the {which} video"
+        hints = Hints(case.trajectory, case.clip.depth, case.clip.frames[0], f"{case.name}-{which}")
         try:
-            hints = Hints(lens=case.trajectory, depth=case.depth, first=case.first, name=f"{case.name}-{which}")
-            found = estimator.estimate(video, hints)
+            estimate = estimator.estimate(frames, hints)
         except SightlineError as error:
             if self.strict:
                 raise
-            self.fail(f"pose of the {which} video", str(error))
+            self.fail(stage, str(error))
             return None
-        self.record["estimator"][which] = {"confidence": found.confidence, "details": found.details}
-        if found.trajectory is None:
-            self.fail(f"pose of the {which} video", found.failure or "the estimator gave no reason")
+        video = self.video(which)
+        video.confidence, video.details = estimate.confidence, estimate.details
+        if estimate.trajectory is None:
+            self.fail(stage, estimate.failure or "the estimator gave no reason")
             return None
-        self.paths[f"estimated from the {which} video"] = found.trajectory
-        return found.trajectory
+        self.trajectories[f"estimated from the {which} video"] = estimate.trajectory
+        return estimate.trajectory
 
 
-def score_standard(scored: Scored, case: Case, film: Film, estimator: Any, suite: Suite, against: str) -> None:
-    """Pose errors to the reference by every alignment, and every metric of the suite to the true film.
+def score_standard(
+    scorer: ClipScorer, generate: Generate, estimator: Estimator, suite: Suite, against: Against
+) -> None:
+    """Pose errors under every alignment, and every metric of the suite against the ground-truth video.
 
-    against: "path" takes the commanded path for the reference; "video" the one that the same estimator sees in the true
-    video, as the paper does. The floor is the error of the true video's own estimate to the commanded path.
+    against: "trajectory" measures pose errors to the commanded trajectory; "video" to the one that the same estimator finds
+    in the ground-truth video, as the paper does. The estimator floor is the error of the ground-truth video's own estimate
+    to the commanded trajectory.
     """
-    assert case.truth is not None
-    true = scored.estimated(estimator, case.truth, case, "true")  # first, so that a broken estimator costs no film
-    video = film()
-    made = scored.estimated(estimator, video, case, "generated")
-    reference = case.trajectory if against == "path" else true
-    if made is not None and reference is not None:
-        scored.record["scores"] |= _errors(made, reference)
-        scored.record["by_frame"] |= _by_frame(made, reference)
-    elif made is not None:
-        scored.fail("pose of the generated video", "there is no reference: the true video's own path was not found")
+    case = scorer.case
+    assert case.ground_truth is not None
+    # The ground truth comes first, so that a broken estimator is noticed before a video is generated.
+    true = scorer.estimate(estimator, case.ground_truth, "true")
+    frames = generate()
+    estimated = scorer.estimate(estimator, frames, "generated")
+    reference = case.trajectory if against == "trajectory" else true
+    if estimated is not None and reference is not None:
+        _add_pose_errors(scorer.result.generated, estimated, reference)
+    elif estimated is not None:
+        scorer.fail("pose of the generated video", "there is no reference: the true video's own path was not found")
     if true is not None:
-        scored.record["floor"] |= _errors(true, case.trajectory)
-        scored.record["by_frame"] |= {
-            f"floor {name}": found for name, found in _by_frame(true, case.trajectory).items()
-        }
-    scores, scored.features = suite.score(video, case.truth, case.caption)
-    scored.record["scores"] |= {name: float(found.mean()) for name, found in scores.items()}
-    scored.record["by_frame"] |= {name: _rounded(found) for name, found in scores.items()}
+        _add_pose_errors(scorer.result.ground_truth, true, case.trajectory)
+    scores = suite.score(frames, case.ground_truth, case.clip.caption)
+    scorer.generated_features, scorer.real_features = scores.generated, scores.real
+    for name, values in scores.by_frame.items():
+        scorer.result.generated.scores[name] = float(values.mean())
+        scorer.result.generated.by_frame[name] = _round(values)
 
 
-def score_revisit(scored: Scored, case: Case, film: Film, estimator: Any, suite: Suite, against: str) -> None:
-    """The six metrics of the generated film; their floor is those of the true film, where there is one."""
-    for which, place in (("true", "floor"), ("generated", "scores")):
-        frames = case.truth if which == "true" else film()
+def score_revisit(scorer: ClipScorer, generate: Generate, estimator: Estimator, suite: Suite, against: Against) -> None:
+    """The six revisit metrics of the generated video, and of the ground-truth video where there is one."""
+    case = scorer.case
+    which: Which
+    for which in ("true", "generated"):
+        frames = case.ground_truth if which == "true" else generate()
         if frames is None:
             continue
-        path = scored.estimated(estimator, frames, case, which)
-        if path is not None:
-            found = pose_scores(path, case.trajectory)
-            if None in found.values():
-                scored.fail(f"pose of the {which} video", "the camera went nowhere, so it cannot be said to return")
+        video = scorer.video(which)
+        trajectory = scorer.estimate(estimator, frames, which)
+        if trajectory is not None:
+            scores = return_scores(trajectory, case.trajectory)
+            if scores is None:
+                scorer.fail(f"pose of the {which} video", "the camera went nowhere, so it cannot be said to return")
             else:
-                scored.record["by_frame"] |= {
-                    ("" if which == "generated" else "floor ") + name: values
-                    for name, values in _by_frame(path, case.trajectory).items()
-                }
-            scored.record[place] |= {name: value for name, value in found.items() if value is not None}
-        looks = appearance_scores(frames, case.first, suite)
-        scored.record[place] |= {name: value for name, value in looks.items() if value is not None}
+                video.scores |= scores
+                video.by_frame |= _errors_by_frame(trajectory, case.trajectory)
+        video.scores |= appearance_scores(frames, case.clip.frames[0], suite)
 
 
-SCORERS: dict[str, Callable[..., None]] = {
+SCORERS: dict[str, Callable[[ClipScorer, Generate, Estimator, Suite, Any], None]] = {
     "standard": score_standard, "beyond": score_standard, "revisit": score_revisit
 }  # fmt: skip
 
 
-def _errors(estimated: Trajectory, reference: Trajectory) -> dict[str, float]:
-    from sightline.evaluation.pose_errors import pose_errors
-
-    found: dict[str, float] = {}
+def _add_pose_errors(video: VideoScores, estimated: Trajectory, reference: Trajectory) -> None:
     for alignment in ALIGNMENTS:
-        errors = pose_errors(estimated, reference, alignment=alignment)
-        found |= {f"{name} {alignment}": float(getattr(errors, name)) for name in ERRORS}
-    return found
+        errors = pose_errors(estimated, reference, alignment)
+        video.scores |= {pose_key(name, alignment): float(getattr(errors, name)) for name in POSE_ERRORS}
+    video.by_frame |= _errors_by_frame(estimated, reference)
 
 
-def _by_frame(estimated: Trajectory, reference: Trajectory) -> dict[str, list[float]]:
+def _errors_by_frame(estimated: Trajectory, reference: Trajectory) -> dict[str, list[float]]:
     """Raw errors of each frame, for the plots."""
-    from sightline.evaluation.pose_errors import pose_errors
-
-    errors = pose_errors(estimated, reference, alignment="raw")
-    return {"rot_err": _rounded(errors.rotation), "trans_err": _rounded(errors.translation)}
+    errors = pose_errors(estimated, reference, "raw")
+    return {"rot_err": _round(errors.rotation), "trans_err": _round(errors.translation)}
 
 
-def _rounded(values: np.ndarray | torch.Tensor) -> list[float]:
+def _round(values: np.ndarray | torch.Tensor) -> list[float]:
     return np.asarray(values, dtype=np.float64).round(6).tolist()

@@ -3,144 +3,156 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from sightline.evaluation.metrics.suite import METRICS
-from sightline.evaluation.results import TITLES
+from sightline.evaluation.results import Counts, MeanScore, RunResults
+from sightline.evaluation.scores import POSE_ERRORS, REVISIT_SCORES, SCORES, pose_key
 
 _COUNTS = ("n asked", "n scored", "n failed")
-_ERRORS = ("rot_err", "trans_err", "cam_mc", "ate")
 _QUALITY = tuple(name for name, metric in METRICS.items() if not metric.distance)
 _DISTANCES = tuple(name for name, metric in METRICS.items() if metric.distance)
-_REVISIT = (
-    "return_ratio", "return_rotation", "normalised_ate", "return_lpips", "lpips_recovery", "return_dino",
-    "return_cosine_efflite0",
-)  # fmt: skip
-NOTHING = "-"
+NO_VALUE = "-"
+ESTIMATOR_FLOOR = "estimator floor: the true videos"
 
 
-def markdown(results: Sequence[dict[str, Any]]) -> str:
-    """The tables of one run, or of several of one protocol, a row each; the estimator's floor is the last row."""
-    protocol = results[0]["protocol"]
-    parts = [f"# {protocol.capitalize()}", _how(results[0]), _left_out(results)]
+def markdown(runs: Sequence[RunResults]) -> str:
+    """The tables of one run, or of several runs of one protocol with a row each. The estimator floor is the last row."""
+    protocol = runs[0].protocol
+    parts = [f"# {protocol.capitalize()}", _method(runs[0]), _left_out(runs)]
     if protocol == "revisit":
-        parts.append(_table("Camera return and appearance recovery", _REVISIT, (), results))
+        parts.append(_table("Camera return and appearance recovery", REVISIT_SCORES, (), runs))
     elif protocol == "beyond":
-        parts.append(_beyond(results))
+        parts.append(_beyond(runs))
     else:
-        for alignment, words in (("raw", "raw, unscaled"), ("rescaled", "each path over its own maximum")):
-            keys = (*_QUALITY, *(f"{name} {alignment}" for name in _ERRORS))
-            parts.append(_table(f"{alignment.capitalize()} ({words})", keys, _DISTANCES, results))
-    parts += [_distance_notes(results), _failures(results)]
+        raw, rescaled = (
+            (*_QUALITY, *(pose_key(error, alignment) for error in POSE_ERRORS)) for alignment in ("raw", "rescaled")
+        )
+        parts.append(_table("Raw (raw, unscaled)", raw, _DISTANCES, runs))
+        parts.append(_table("Rescaled (each trajectory over its own maximum)", rescaled, _DISTANCES, runs))
+    parts += [_distance_notes(runs), _failures(runs)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def header(key: str) -> str:
-    title, better = TITLES[key]
-    for alignment in ("raw", "rescaled", "gt_scaled"):
-        title = title.removesuffix(f" {alignment}")
-    return f"{title} {'↑' if better == 'higher' else '↓'}"
-
-
 def grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
 
-def figure(value: float | None) -> str:
-    """Four significant digits, without an exponent where it can be helped; what is left of rounding is 0."""
+def format_number(value: float | None) -> str:
+    """Four significant digits, without an exponent below 1000; rounding errors around 0 are printed as 0."""
     if value is None:
-        return NOTHING
+        return NO_VALUE
     value = 0.0 if abs(value) < 1e-9 else value
     return f"{value:.4g}" if abs(value) < 1000 else f"{value:.1f}"
 
 
-def _table(title: str, keys: Sequence[str], distances: Sequence[str], results: Sequence[dict[str, Any]]) -> str:
-    keys = [key for key in keys if any(key in one["scores"] or key in one["floor"] for one in results)]
-    distances = [key for key in distances if any(key in one["distances"] for one in results)]
-    rows = []
-    for one in results:
-        cells = [figure(one["scores"].get(key, {}).get("mean")) for key in keys]
-        cells += [figure(one["distances"].get(key, {}).get("distance")) for key in distances]
-        rows.append([one["label"], *cells, *(str(one["n"][name]) for name in ("asked", "scored", "failed"))])
-    rows.append(_floor_row(keys, distances, results[0]))
-    return f"## {title}\n\n" + grid(["Method", *map(header, keys), *map(header, distances), *_COUNTS], rows)
+def _mean(means: dict[str, MeanScore], key: str) -> str:
+    return format_number(means[key].mean if key in means else None)
 
 
-def _floor_row(keys: Sequence[str], distances: Sequence[str], one: dict[str, Any]) -> list[str]:
-    """The true videos through the same estimator; of distances, one half of them against the other."""
-    cells = [figure(one["floor"].get(key, {}).get("mean")) for key in keys]
-    cells += [figure(one["distances"].get(key, {}).get("floor")) for key in distances]
-    n = one["n"]
-    return ["floor: the true videos", *cells, str(n["asked"]), str(n["floor"]), str(n["asked"] - n["floor"])]
+def _distance(run: RunResults, key: str, between_halves: bool = False) -> str:
+    if key not in run.distances:
+        return NO_VALUE
+    distance = run.distances[key]
+    return format_number(distance.between_halves if between_halves else distance.distance)
 
 
-def _beyond(results: Sequence[dict[str, Any]]) -> str:
-    distances = [key for key in _DISTANCES if any(key in one["distances"] for one in results)]
+def _counts(counts: Counts, estimator_floor: bool = False) -> list[str]:
+    scored = counts.estimator_floor if estimator_floor else counts.scored
+    return [str(counts.asked), str(scored), str(counts.asked - scored)]
 
-    def pair(place: dict[str, Any], name: str) -> str:
-        return "/".join(figure(place.get(f"{name} {alignment}", {}).get("mean")) for alignment in ("raw", "rescaled"))
+
+def _header(key: str) -> str:
+    return f"{SCORES[key].heading} {SCORES[key].arrow}"
+
+
+def _table(title: str, scores: Sequence[str], distances: Sequence[str], runs: Sequence[RunResults]) -> str:
+    """The last row holds the true videos under the same estimator; for distances, one half of them against the other."""
+    keys = [key for key in scores if any(key in run.means or key in run.estimator_floor for run in runs)]
+    sets = [key for key in distances if any(key in run.distances for run in runs)]
+    rows = [
+        [run.label, *(_mean(run.means, key) for key in keys), *(_distance(run, key) for key in sets),
+         *_counts(run.counts)]
+        for run in runs
+    ]  # fmt: skip
+    first = runs[0]
+    rows.append(
+        [ESTIMATOR_FLOOR, *(_mean(first.estimator_floor, key) for key in keys),
+         *(_distance(first, key, between_halves=True) for key in sets), *_counts(first.counts, estimator_floor=True)]
+    )  # fmt: skip
+    return f"## {title}\n\n" + grid(["Method", *map(_header, [*keys, *sets]), *_COUNTS], rows)
+
+
+def _beyond(runs: Sequence[RunResults]) -> str:
+    """Raw and rescaled pose errors in one cell."""
+    sets = [key for key in _DISTANCES if any(key in run.distances for run in runs)]
+
+    def pair(means: dict[str, MeanScore], error: str) -> str:
+        return "/".join(_mean(means, pose_key(error, alignment)) for alignment in ("raw", "rescaled"))
 
     rows = [
-        [
-            one["label"], *(pair(one["scores"], name) for name in _ERRORS),
-            *(figure(one["distances"].get(key, {}).get("distance")) for key in distances),
-            *(str(one["n"][name]) for name in ("asked", "scored", "failed")),
-        ]
-        for one in results
+        [run.label, *(pair(run.means, error) for error in POSE_ERRORS), *(_distance(run, key) for key in sets),
+         *_counts(run.counts)]
+        for run in runs
     ]  # fmt: skip
-    first = results[0]
-    floor = _floor_row([], distances, first)
-    rows.append([floor[0], *(pair(first["floor"], name) for name in _ERRORS), *floor[1:]])
-    head = ["Method", *(header(f"{name} raw") for name in _ERRORS), *map(header, distances), *_COUNTS]
+    first = runs[0]
+    rows.append(
+        [ESTIMATOR_FLOOR, *(pair(first.estimator_floor, error) for error in POSE_ERRORS),
+         *(_distance(first, key, between_halves=True) for key in sets), *_counts(first.counts, estimator_floor=True)]
+    )  # fmt: skip
+    head = ["Method", *(_header(pose_key(error, "raw")) for error in POSE_ERRORS), *map(_header, sets), *_COUNTS]
     return "## Beyond the domain of the standard protocol (raw/rescaled)\n\n" + grid(head, rows)
 
 
-def _how(one: dict[str, Any]) -> str:
-    """How the numbers were made, in a sentence that a reader can check."""
-    made = one["settings"]
-    against = "the commanded path" if made["against"] == "path" else "the same estimator's path of the true video"
-    sources = ", ".join(sorted({source["name"] for source in made["sources"]}))
-    if one["protocol"] == "revisit":
-        poses = "Camera return uses the estimated path alone; normalised ATE compares with the commanded path"
-        poses += ", each over its own maximum. Scores are means over a window, then over the loops of an image, then over images"
-    else:
-        metres = not made.get("near_depth") and all(source.get("unit") == "metre" for source in made["sources"])
+def _method(run: RunResults) -> str:
+    """How the numbers were made."""
+    settings, sampling, cases = run.settings, run.settings.sampling, run.settings.cases
+    sources = ", ".join(sorted({source["name"] for source in cases.sources}))
+    if run.protocol == "revisit":
         poses = (
-            f"Pose errors compare anchored paths with {against}: means over frames (frame 0 counted), then over clips. "
+            "Camera return uses the estimated trajectory alone; normalised ATE compares with the commanded trajectory, each "
+            "over its own maximum. Scores are means over a window, then over the loops of an image, then over images"
         )
-        poses += f"Raw lengths are in {'metres' if metres else 'the unit of each path'}"
+    else:
+        reference = {
+            "trajectory": "the commanded trajectory",
+            "video": "the same estimator's trajectory of the true video",
+        }[settings.against]
+        metres = not cases.near_depth and all(source.get("unit") == "metre" for source in cases.sources)
+        poses = (
+            f"Pose errors compare anchored trajectories with {reference}: means over frames (frame 0 counted), then over "
+            f"clips. Raw lengths are in {'metres' if metres else 'the unit of each trajectory'}"
+        )
     return (
-        f"{poses}. Estimator: {made['estimator']}. Sources: {sources}. {made['steps']} steps, text guidance {made['cfg']:g}, "
-        f"camera guidance {made['camera_cfg']:g}, seeds from {made['seed']}. `n` counts clips whose camera was asked for, "
-        "scored, and could not be scored; pictures are scored of every clip that was filmed "
-        f"({one['n']['filmed']} of {one['n']['asked']})."
+        f"{poses}. Estimator: {settings.estimator}. Sources: {sources}. {sampling.num_inference_steps} steps, text guidance "
+        f"{sampling.guidance_scale:g}, camera guidance {sampling.camera_guidance_scale:g}, seeds from {sampling.seed}. `n` "
+        "counts the clips whose camera was asked for, scored, and could not be scored; image metrics cover every clip that "
+        f"was generated ({run.counts.generated} of {run.counts.asked})."
     )
 
 
-def _left_out(results: Sequence[dict[str, Any]]) -> str:
-    found = {TITLES[name][0]: why for one in results for name, why in one["settings"].get("left_out", {}).items()}
-    return "\n".join(f"- Left out {title}: {why}" for title, why in found.items())
+def _left_out(runs: Sequence[RunResults]) -> str:
+    reasons = {SCORES[name].title: reason for run in runs for name, reason in run.settings.left_out.items()}
+    return "\n".join(f"- Left out {title}: {reason}" for title, reason in reasons.items())
 
 
-def _distance_notes(results: Sequence[dict[str, Any]]) -> str:
+def _distance_notes(runs: Sequence[RunResults]) -> str:
     lines = []
-    for one in results:
-        for key, found in one["distances"].items():
-            floor = "no floor, since there is one clip" if found["floor"] is None else (
-                f"floor {figure(found['floor'])} between two halves of the real clips of {found['n_floor']}"
-            )  # fmt: skip
+    for run in runs:
+        for key, distance in run.distances.items():
+            halves = "too few real clips to compare two halves of them"
+            if distance.between_halves is not None:
+                halves = f"{format_number(distance.between_halves)} between two halves of the real clips of {distance.n_half}"
             lines.append(
-                f"- {one['label']}, {TITLES[key][0]}: n = {found['n_generated']} generated and {found['n_real']} real features "
-                f"of {found['dimensions']} dimensions, from {found['clips']} clips; {floor}."
+                f"- {run.label}, {SCORES[key].title}: n = {distance.n_generated} generated and {distance.n_real} real features "
+                f"of {distance.dimensions} dimensions, from {distance.clips} clips; {halves}."
             )
     return "\n".join(lines)
 
 
-def _failures(results: Sequence[dict[str, Any]]) -> str:
+def _failures(runs: Sequence[RunResults]) -> str:
     lines = [
-        f"- {one['label']}, {found['clip']}, {found['stage']}: {found['sentence']}"
-        for one in results
-        for found in one["failures"]
+        f"- {run.label}, {clip}, {failure.stage}: {failure.message}" for run in runs for clip, failure in run.failures
     ]
     return "## Failures\n\n" + ("\n".join(lines) if lines else "None.")

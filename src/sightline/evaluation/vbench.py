@@ -1,5 +1,5 @@
-"""VBench's six dimensions of the paper, through the official package. Its pins are older than ours, so it lives in a virtual
-environment of its own; its results files are read, whoever made them."""
+"""The six VBench dimensions of the paper, computed by the official package. Its pinned dependencies are older than ours, so it
+runs in a virtual environment of its own; existing results files of VBench are read too."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from sightline.digests import file_digest, json_digest
 from sightline.errors import SightlineError
-from sightline.evaluation.results import RESULTS
-from sightline.evaluation.tables import figure, grid
+from sightline.evaluation.results import RESULTS, RunResults, read_result, write_result
+from sightline.evaluation.tables import format_number, grid
 from sightline.files import atomic_folder, read_json, reason, write_atomic
 
 DIMENSIONS = (
@@ -24,7 +24,7 @@ DIMENSIONS = (
     "imaging_quality",
 )  # fmt: skip
 REAL = "GT"
-# torchvision and decord come with it; older setuptools still has pkg_resources, which its clip imports.
+# torchvision and decord come with vbench; setuptools below 81 still has pkg_resources, which its copy of CLIP imports.
 REQUIREMENTS = ("setuptools<81", "wheel", "torch", "torchvision", "vbench==0.1.5")
 _SCRIPT = """
 import json, pathlib, sys, vbench
@@ -35,10 +35,50 @@ vbench.VBench(device, str(info), output).evaluate(
 """
 
 
+@dataclass(frozen=True)
+class DimensionScore:
+    """The mean of a dimension over n videos."""
+
+    mean: float
+    n: int
+
+
+@dataclass(frozen=True)
+class VBenchCounts:
+    asked: int
+    scored: int
+    failed: int
+
+
+@dataclass(frozen=True)
+class VBenchResult:
+    """One row of the table. file: the results file of VBench it was read from."""
+
+    label: str
+    scores: dict[str, DimensionScore]
+    counts: VBenchCounts
+    file: str
+
+
+@dataclass(frozen=True)
+class VBenchResults:
+    """What vbench.json holds."""
+
+    results: list[VBenchResult]
+
+
+@dataclass(frozen=True)
+class VideoFolder:
+    """A folder of videos, named by clip. asked: how many it should hold."""
+
+    folder: Path
+    asked: int
+
+
 def judge(
     runs: Sequence[Path], results: Sequence[str], environment: Path, python: str | None, device: str, output: Path
 ) -> str:
-    """The table of runs and of their real videos; results: LABEL=FILE of what VBench has judged already."""
+    """The table of runs and of their real videos. results: texts LABEL=FILE of what VBench has judged already."""
     files: dict[str, Path] = {}
     for text in results:
         label, equals, file = text.rpartition("=")
@@ -47,18 +87,20 @@ def judge(
         files[label] = Path(file)
     asked: dict[str, int] = {}
     if runs:
-        videos, asked = collect(runs, output)
+        videos = collect(runs, output)
+        asked = {label: each.asked for label, each in videos.items()}
         missing = [label for label in videos if label not in files]
         inside = set_up(environment.expanduser(), python) if missing else Path()
         for label in missing:
-            files[label] = run_vbench(inside, videos[label], videos[label].name, output / "results", device)
+            folder = videos[label].folder
+            files[label] = run_vbench(inside, folder, folder.name, output / "results", device)
     elif not files:
         raise SightlineError("no run is given: expected folders of sightline evaluate, or --results LABEL=FILE.")
     return write_vbench(files, asked, output)
 
 
 def set_up(environment: Path, python: str | None = None) -> Path:
-    """The Python of VBench's environment, which is made where there is none."""
+    """The Python of VBench's environment, which is created if it does not exist."""
     inside = environment / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if (environment / "ready").is_file():
         return inside
@@ -71,32 +113,31 @@ def set_up(environment: Path, python: str | None = None) -> Path:
     return inside
 
 
-def collect(folders: Sequence[Path], output: Path) -> tuple[dict[str, Path], dict[str, int]]:
-    """Folders of films, named by clip, of each run and of the truth; and how many each should hold."""
-    found: dict[str, Path] = {}
-    asked: dict[str, int] = {}
+def collect(folders: Sequence[Path], output: Path) -> dict[str, VideoFolder]:
+    """Copy the videos of each run, and the real videos of the first, into a folder each; by label."""
+    videos: dict[str, VideoFolder] = {}
     for number, folder in enumerate(folders):
-        results = read_json(folder / RESULTS, "a file of sightline evaluate")
-        names = [clip["clip"] for clip in results.get("clips", [])]
-        label = results["label"] if results["label"] not in found else f"{results['label']} {number + 1}"
-        for title, film in [(label, "generated.mp4")] + ([(REAL, "true.mp4")] if number == 0 else []):
-            there = [name for name in names if (folder / "clips" / name / film).is_file()]
-            if not there:
+        run = read_result(RunResults, folder / RESULTS)
+        names = [clip.name for clip in run.clips]
+        label = run.label if run.label not in videos else f"{run.label} {number + 1}"
+        for title, file in [(label, "generated.mp4")] + ([(REAL, "true.mp4")] if number == 0 else []):
+            existing = [name for name in names if (folder / "clips" / name / file).is_file()]
+            if not existing:
                 continue
-            place = output / "videos" / _plain(title)
-            with atomic_folder(place, overwrite=True) as copied:
-                for name in there:
-                    shutil.copyfile(folder / "clips" / name / film, copied / f"{name}.mp4")
-            found[title], asked[title] = place, len(names)
-    if not found:
-        raise SightlineError(f"{', '.join(map(str, folders))}: found no films, expected runs of sightline evaluate.")
-    return found, asked
+            copies = output / "videos" / _file_name(title)
+            with atomic_folder(copies, overwrite=True) as temporary:
+                for name in existing:
+                    shutil.copyfile(folder / "clips" / name / file, temporary / f"{name}.mp4")
+            videos[title] = VideoFolder(copies, len(names))
+    if not videos:
+        raise SightlineError(f"{', '.join(map(str, folders))}: found no videos, expected runs of sightline evaluate.")
+    return videos
 
 
 def run_vbench(python: Path, videos: Path, name: str, output: Path, device: str) -> Path:
-    """Run the six dimensions over a folder of films; returns the package's results file, and does nothing where it is there."""
+    """Run the six dimensions over a folder of videos, unless its results exist; returns the package's results file."""
     contents = [[file.name, file_digest(file)] for file in sorted(videos.iterdir())]
-    name = f"{name}-{json_digest(contents)[:12]}"  # another run may bear the same label
+    name = f"{name}-{json_digest(contents)[:12]}"  # another run may have the same label
     file = output / f"{name}_eval_results.json"
     if not file.is_file():
         output.mkdir(parents=True, exist_ok=True)
@@ -109,64 +150,53 @@ def run_vbench(python: Path, videos: Path, name: str, output: Path, device: str)
     return file
 
 
-def read_results(file: Path) -> dict[str, dict[str, Any]]:
-    """The mean of each dimension and the number of films behind it, from VBench's own json."""
-    document, found = read_json(file, "the results of VBench"), {}
+def read_dimensions(file: Path) -> dict[str, DimensionScore]:
+    """The score of each dimension, from VBench's own json."""
+    document, scores = read_json(file, "the results of VBench"), {}
     for dimension in DIMENSIONS:
         entry = document.get(dimension)
-        if (
-            not isinstance(entry, list)
-            or not entry
-            or not isinstance(entry[0], int | float)
-            or not math.isfinite(entry[0])
-        ):
+        mean = entry[0] if isinstance(entry, list) and entry else None
+        if not isinstance(mean, int | float) or not math.isfinite(mean):
             raise SightlineError(f"{file}: found no number for {dimension}, expected the results of VBench.")
-        films = entry[1] if len(entry) > 1 and isinstance(entry[1], list) else []
-        found[dimension] = {"mean": float(entry[0]), "n": len(films)}
-    return found
+        videos = entry[1] if len(entry) > 1 and isinstance(entry[1], list) else []
+        scores[dimension] = DimensionScore(float(mean), len(videos))
+    return scores
 
 
 def write_vbench(files: dict[str, Path], asked: dict[str, int], output: Path) -> str:
-    """vbench.json and vbench.md, the real films first; returns the table. asked: films that each row should have."""
-    rows, document = [], {}
+    """Write vbench.json and vbench.md, the real videos first; returns the table. asked: videos that each row should have."""
+    results = []
     for label in sorted(files, key=lambda label: label != REAL):
-        scores = read_results(files[label])
-        n = min(score["n"] for score in scores.values())
+        scores = read_dimensions(files[label])
+        n = min(score.n for score in scores.values())
         wanted = asked.get(label, n)
         if n > wanted:
-            raise SightlineError(f"{files[label]} judges {n} films: expected the {wanted} of {label}.")
-        document[label] = {
-            "scores": scores,
-            "n": {"asked": wanted, "scored": n, "failed": wanted - n},
-            "file": str(files[label]),
-        }
-        counts = [str(wanted), str(n), str(wanted - n)]
-        rows.append([label, *(figure(scores[dimension]["mean"]) for dimension in DIMENSIONS), *counts])
-    head = [
-        "Method",
-        *(f"{name.replace('_', ' ').title()} ↑" for name in DIMENSIONS),
-        "n asked",
-        "n scored",
-        "n failed",
-    ]
+            raise SightlineError(f"{files[label]} judges {n} videos: expected the {wanted} of {label}.")
+        results.append(VBenchResult(label, scores, VBenchCounts(wanted, n, wanted - n), str(files[label])))
+    rows = [
+        [result.label, *(format_number(result.scores[dimension].mean) for dimension in DIMENSIONS),
+         *map(str, (result.counts.asked, result.counts.scored, result.counts.failed))]
+        for result in results
+    ]  # fmt: skip
+    dimensions = [f"{name.replace('_', ' ').title()} ↑" for name in DIMENSIONS]
     text = f"# VBench\n\nThe official package 0.1.5 in its default configuration, mode custom_input. {REAL}: the real videos.\n\n"
-    text += grid(head, rows) + "\n"
-    write_atomic(output / "vbench.json", json.dumps(document, indent=1) + "\n")
+    text += grid(["Method", *dimensions, "n asked", "n scored", "n failed"], rows) + "\n"
+    write_result(output / "vbench.json", VBenchResults(results))
     write_atomic(output / "vbench.md", text)
     return text
 
 
-def _plain(label: str) -> str:
+def _file_name(label: str) -> str:
     return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in label)
 
 
 def _call(command: list[str], trouble: str) -> None:
-    """Run a program; where it fails, `trouble` and the last line it said."""
+    """Run a program; if it fails, raise `trouble` with the last line of its output."""
     try:
         done = subprocess.run(command, capture_output=True, text=True)
     except OSError as error:
         raise SightlineError(f"{trouble} ({reason(error)}): expected a working {command[0]}.") from None
     if done.returncode:
-        said = [line for line in (done.stderr + done.stdout).splitlines() if line.strip() and "[notice]" not in line]
-        last = " ".join((said[-1] if said else f"exit code {done.returncode}").split())[:200].rstrip(". ")
+        lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip() and "[notice]" not in line]
+        last = " ".join((lines[-1] if lines else f"exit code {done.returncode}").split())[:200].rstrip(". ")
         raise SightlineError(f"{trouble} ({last}): expected it to run, or its own results with --results LABEL=FILE.")

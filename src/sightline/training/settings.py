@@ -19,13 +19,10 @@ def filled(cls: type[Any], content: Any, place: str) -> Any:
     unknown = sorted(set(content) - set(hints))
     if unknown:
         raise SightlineError(f"{place}{unknown[0]} is no setting: expected one of {', '.join(hints)}.")
-    values = {}
-    for name, value in content.items():
-        hint = hints[name]
-        if dataclasses.is_dataclass(hint):
-            values[name] = filled(typing.cast("type[Any]", hint), value, f"{place}{name}.")
-        else:
-            values[name] = _converted(hint, value, f"{place}{name}")
+    required = [field.name for field in dataclasses.fields(cls) if field.default is field.default_factory]  # both MISSING
+    if missing := [name for name in required if name not in content]:
+        raise SightlineError(f"{place.rstrip(': .')} has no {missing[0]}: expected one.")
+    values = {name: _converted(hints[name], value, f"{place}{name}") for name, value in content.items()}
     try:
         return cls(**values)
     except SightlineError as error:
@@ -35,6 +32,8 @@ def filled(cls: type[Any], content: Any, place: str) -> Any:
 def _converted(hint: Any, value: Any, place: str) -> Any:
     """The value in the setting's type, or a sentence; YAML reads 2e-5 as text and 1 as an int."""
     origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if dataclasses.is_dataclass(hint):
+        return filled(typing.cast("type[Any]", hint), value, f"{place}.")
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in options:
             return None
@@ -45,6 +44,10 @@ def _converted(hint: Any, value: Any, place: str) -> Any:
         raise SightlineError(f"{place} is {value!r}: expected one of {', '.join(map(str, options))}.")
     if origin is tuple and isinstance(value, list):
         return tuple(_converted(options[0], item, place) for item in value)
+    if origin is list and isinstance(value, list):
+        return [_converted(options[0], item, place) for item in value]
+    if origin is dict and options[1] is not Any and isinstance(value, dict):
+        return {key: _converted(options[1], item, f"{place}.{key}") for key, item in value.items()}
     if hint is float and not isinstance(value, bool):
         return number(place, value)
     if (origin or hint) is dict and isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Pose estimators by name, behind one protocol: given, direct, colmap, vipe."""
+"""Pose estimators by name, all with one protocol: given, direct, colmap, vipe."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 from sightline.errors import SightlineError
 from sightline.evaluation.estimators.protocol import Estimate, Estimator, Hints
+from sightline.parsing import parse_query, parse_scalar
 
-# Where each lives; loaded when it is asked for, as each needs another package.
+# The module and class of each; imported when it is asked for, since each needs other packages.
 ESTIMATORS = {
     "given": ("sightline.evaluation.estimators.given", "Given"),
     "direct": ("sightline.evaluation.estimators.direct", "Direct"),
@@ -16,11 +17,11 @@ ESTIMATORS = {
     "vipe": ("sightline.evaluation.estimators.vipe", "Vipe"),
 }
 
-__all__ = ["ESTIMATORS", "Estimate", "Estimator", "Hints", "get_estimator"]
+__all__ = ["ESTIMATORS", "Estimate", "Estimator", "Hints", "get_estimator", "open_estimator"]
 
 
 def get_estimator(name: str, **options: Any) -> Estimator:
-    """The estimator of a name, with its options."""
+    """The estimator of this name, with its options."""
     if name not in ESTIMATORS:
         raise SightlineError(f"estimator is {name!r}: expected one of {', '.join(ESTIMATORS)}.")
     module, kind = ESTIMATORS[name]
@@ -28,3 +29,11 @@ def get_estimator(name: str, **options: Any) -> Estimator:
         return getattr(importlib.import_module(module), kind)(**options)
     except TypeError as error:
         raise SightlineError(f"estimator {name} cannot take these options ({error}).") from None
+
+
+def open_estimator(estimator: str | Estimator) -> Estimator:
+    """An estimator from a text NAME or NAME?option=value&option=value; an estimator is returned as it is."""
+    if not isinstance(estimator, str):
+        return estimator
+    name, options = parse_query("the estimator", estimator)
+    return get_estimator(name, **{option: parse_scalar(value) for option, value in options.items()})

@@ -1,1 +1,1 @@
-"""Picture and video metrics. Each is named for the network that makes it; `suite` runs those a protocol asks for."""
+"""Image and video metrics. Each is named after the network that computes it; `suite` runs those a protocol asks for."""

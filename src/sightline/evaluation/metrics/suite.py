@@ -1,18 +1,18 @@
-"""The metrics of a run: scores of a clip now, features kept for the distances between sets of clips."""
+"""The metrics of a run: scores of each clip, and features kept for the distances between sets of clips."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from sightline.errors import SightlineError
-from sightline.evaluation.metrics.networks import open_network, pairwise_cosine
+from sightline.evaluation.metrics.networks import consecutive_cosine, open_network
 from sightline.evaluation.metrics.similarity import cosine, ssim
 from sightline.images import as_frames, psnr
 
@@ -21,57 +21,69 @@ _log = logging.getLogger("sightline")
 
 @dataclass(frozen=True)
 class Metric:
-    """title: as tables print it. better: which way. network: it looks through. distance: of sets, not of a clip."""
+    """title: as tables print it. better: "higher" or "lower". network: what computes its features, if anything does.
+    distance: whether it compares sets of clips rather than clips."""
 
     title: str
-    better: str  # "higher" or "lower"
+    better: Literal["higher", "lower"]
     network: str | None = None
     distance: bool = False
-    offline: bool = False  # needs no hub
 
 
 METRICS: dict[str, Metric] = {
-    "psnr": Metric("PSNR (dB)", "higher", offline=True),
-    "ssim": Metric("SSIM", "higher", offline=True),
-    "lpips": Metric("LPIPS", "lower", "lpips", offline=True),
+    "psnr": Metric("PSNR (dB)", "higher"),
+    "ssim": Metric("SSIM", "higher"),
+    "lpips": Metric("LPIPS", "lower", "lpips"),
     "clip_text": Metric("CLIP text", "higher", "clip"),
     "clip_frames": Metric("CLIP inter-frame", "higher", "clip"),
     "dino": Metric("DINOv2", "higher", "dino"),
-    "cosine_efflite0": Metric("cosine EffLite0", "higher", "efflite0", offline=True),
     "fvd": Metric("FVD", "lower", "i3d", distance=True),
     "fvd_c": Metric("FVD_c", "lower", "i3d", distance=True),
     "fid": Metric("FID", "lower", "inception", distance=True),
-    "fd_efflite0": Metric("FD-EffLite0", "lower", "efflite0", distance=True, offline=True),
 }
-PAPER = ("clip_text", "fvd", "fvd_c", "fid")
 GROUPS = {
-    "offline": tuple(name for name, metric in METRICS.items() if metric.offline),
-    "paper": ("psnr", "ssim", "lpips", "dino", *PAPER),
+    "offline": tuple(name for name, metric in METRICS.items() if metric.network is None),
+    "paper": ("psnr", "ssim", "lpips", "dino", "clip_text", "fvd", "fvd_c", "fid"),
     "all": tuple(METRICS),
     "none": (),
 }
+DEFAULT_METRICS = ("offline", "lpips")  # LPIPS is left out where its package is missing
 
 
-def metric_names(asked: Iterable[str]) -> tuple[str, ...]:
-    """Metrics and groups of them, as one list without repeats, in the order of tables."""
-    chosen: set[str] = set()
-    for name in asked:
+def metric_names(requested: Iterable[str]) -> tuple[str, ...]:
+    """The metrics of these names and groups, without repeats, in the order of the tables."""
+    names: set[str] = set()
+    for name in requested:
         if name not in METRICS and name not in GROUPS:
             raise SightlineError(f"metrics has {name!r}: expected some of {', '.join([*GROUPS, *METRICS])}.")
-        chosen.update(GROUPS.get(name, (name,)))
-    return tuple(name for name in METRICS if name in chosen)
+        names.update(GROUPS.get(name, (name,)))
+    return tuple(name for name in METRICS if name in names)
+
+
+@dataclass
+class SuiteScores:
+    """Scores of one generated video against the ground truth.
+
+    by_frame: [T] for each metric of clips ([T - 1] for similarities of consecutive frames).
+    generated, real: features [n, D] for each metric of sets of clips.
+    """
+
+    by_frame: dict[str, np.ndarray] = field(default_factory=dict)
+    generated: dict[str, np.ndarray] = field(default_factory=dict)
+    real: dict[str, np.ndarray] = field(default_factory=dict)
 
 
 class Suite:
-    """Networks are opened by `open`, before anything is filmed, so that a missing weight costs no film."""
+    """Some metrics and their networks. `open` loads the networks, before any video is generated, so that missing weights
+    are reported early."""
 
     def __init__(self, names: Iterable[str], weights: Mapping[str, str] | None = None, device: Any = "cpu") -> None:
         self.names, self.weights, self.device = metric_names(names), dict(weights or {}), torch.device(device)
         self.networks: dict[str, Any] = {}
-        self.absent: dict[str, str] = {}  # by metric, why it is left out
+        self.left_out: dict[str, str] = {}  # metric -> why it is left out
 
     def open(self, leave_out: bool = False) -> Suite:
-        """leave_out: a metric whose weights are absent is noted and left out instead of refused."""
+        """Load the networks. leave_out: a metric whose weights are missing is left out with a note instead of refused."""
         for network in dict.fromkeys(METRICS[name].network for name in self.names):
             if network is None:
                 continue
@@ -81,42 +93,42 @@ class Suite:
                 if not leave_out:
                     raise
                 lost = [name for name in self.names if METRICS[name].network == network]
-                self.absent |= dict.fromkeys(lost, str(error))
+                self.left_out |= dict.fromkeys(lost, str(error))
                 _log.warning("left out %s: %s", " and ".join(METRICS[name].title for name in lost), error)
-        self.names = tuple(name for name in self.names if name not in self.absent)
+        self.names = tuple(name for name in self.names if name not in self.left_out)
         return self
 
-    def score(self, video: Any, truth: Any, caption: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Scores [T] (inter-frame: [T - 1]) by metric, and features [n, D] by "METRIC made" and "METRIC real"."""
-        made, real = as_frames(video), as_frames(truth)
-        scores: dict[str, np.ndarray] = {}
-        features: dict[str, np.ndarray] = {}
-        seen: dict[tuple[str, str], Tensor] = {}
+    def score(self, video: Any, ground_truth: Any, caption: str) -> SuiteScores:
+        """Every metric of a generated video [T, H, W, 3] against the ground-truth video of the same shape."""
+        generated, real = as_frames(video), as_frames(ground_truth)
+        scores = SuiteScores()
+        cache: dict[tuple[str, bool], Tensor] = {}
 
-        def frames(network: str, which: str) -> Tensor:  # [T, D]; a network looks at each film once
-            if (network, which) not in seen:
-                seen[network, which] = self.networks[network].frames(made if which == "made" else real)
-            return seen[network, which]
+        def features(network: str, of_real: bool) -> Tensor:  # [T, D]; a network runs once on each video
+            if (network, of_real) not in cache:
+                cache[network, of_real] = self.networks[network].frames(real if of_real else generated)
+            return cache[network, of_real]
 
         for name in self.names:
+            network = str(METRICS[name].network)
             if name == "psnr":
-                scores[name] = psnr(made, real)
+                scores.by_frame[name] = psnr(generated, real)
             elif name == "ssim":
-                scores[name] = ssim(made, real)
+                scores.by_frame[name] = ssim(generated, real)
             elif name == "lpips":
-                scores[name] = self.networks["lpips"].frames(made, real)
+                scores.by_frame[name] = self.networks["lpips"].frames(generated, real)
             elif name == "clip_text":
-                found, words = frames("clip", "made"), self.networks["clip"].text(caption)
-                scores[name] = 100 * np.maximum(cosine(found, words.expand_as(found)), 0)
+                of_frames, of_text = features("clip", False), self.networks["clip"].text(caption)
+                scores.by_frame[name] = 100 * np.maximum(cosine(of_frames, of_text.expand_as(of_frames)), 0)
             elif name == "clip_frames":
-                scores[name] = pairwise_cosine(frames("clip", "made"))
+                scores.by_frame[name] = consecutive_cosine(features("clip", False))
             elif name in ("fvd", "fvd_c"):
-                for which, film in (("made", made), ("real", real)):
-                    features[f"{name} {which}"] = self.networks["i3d"].clip(film, cropped=name == "fvd_c").numpy()
+                for store, frames in ((scores.generated, generated), (scores.real, real)):
+                    store[name] = self.networks["i3d"].clip(frames, cropped=name == "fvd_c").numpy()
             elif METRICS[name].distance:
-                for which in ("made", "real"):
-                    features[f"{name} {which}"] = frames(str(METRICS[name].network), which).numpy()
+                scores.generated[name], scores.real[name] = (
+                    features(network, which).numpy() for which in (False, True)
+                )
             else:
-                network = str(METRICS[name].network)
-                scores[name] = cosine(frames(network, "made"), frames(network, "real"))
-        return scores, features
+                scores.by_frame[name] = cosine(features(network, False), features(network, True))
+        return scores

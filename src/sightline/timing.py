@@ -1,0 +1,88 @@
+"""Timing on CPU and GPU: a clock that waits for the device, repeated calls, denoising steps, and peak memory."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+GIB = 2**30
+
+
+def synchronized_time(device: torch.device) -> float:
+    """Seconds of a monotonic clock, read when the device has finished its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
+
+
+def reset_peak_memory(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def peak_gpu_gib(device: torch.device) -> float | None:
+    """The most GPU memory that torch has allocated since `reset_peak_memory`; None without a GPU."""
+    return torch.cuda.max_memory_allocated(device) / GIB if device.type == "cuda" else None
+
+
+def peak_process_gib() -> float:
+    """The most main memory that this process has used since it started."""
+    unit = 1 if sys.platform == "darwin" else 1024  # Linux counts in KiB
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / GIB
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of each call, and the peak GPU memory of all of them (None without a GPU)."""
+
+    seconds: list[float]
+    peak_gib: float | None
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.seconds)
+
+
+def warm_up(call: Callable[[], Any], calls: int, device: torch.device) -> None:
+    """Call without timing, to compile and to fill caches."""
+    for _ in range(calls):
+        call()
+    synchronized_time(device)
+
+
+def time_calls(call: Callable[[], Any], calls: int, device: torch.device) -> Timing:
+    """Time each of some calls."""
+    reset_peak_memory(device)
+    seconds = []
+    for _ in range(calls):
+        started = synchronized_time(device)
+        call()
+        seconds.append(synchronized_time(device) - started)
+    return Timing(seconds, peak_gpu_gib(device))
+
+
+class StepTimer:
+    """Seconds of each denoising step of a pipeline: from the first call of a transformer, or the end of the last step, to the
+    end of the step. `begin` is a forward pre-hook of the transformers, `end_step` a pipeline's callback_on_step_end."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.seconds: list[float] = []
+        self._last: float | None = None
+
+    def begin(self, *_: Any) -> None:
+        if self._last is None:
+            self._last = synchronized_time(self.device)
+
+    def end_step(self, _pipe: Any, _step: int, _timestep: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+        now = synchronized_time(self.device)
+        self.seconds.append(now - (now if self._last is None else self._last))
+        self._last = now
+        return kwargs
