@@ -41,10 +41,12 @@ def main() -> None:
 
 def worlds_sheet() -> Image.Image:
     """Four clips of each style, a style in each quarter."""
-    from sightline.worlds.preview import write_preview
+    from sightline.figures.preview import write_world_preview
 
     with tempfile.TemporaryDirectory() as folder:
-        sheets = [Image.open(write_preview(style, seed, folder, clips=4)[0]).copy() for style, seed in WORLDS.items()]
+        sheets = [
+            Image.open(write_world_preview(style, seed, folder, clips=4)[0]).copy() for style, seed in WORLDS.items()
+        ]
     width, height = (max(side) for side in zip(*(sheet.size for sheet in sheets), strict=True))
     whole = Image.new("RGB", (2 * width, 2 * height), "white")
     for number, sheet in enumerate(sheets):
@@ -111,8 +113,8 @@ def four_scenes() -> None:
     """Four held-out scenes under one move, and true beside generated."""
     import sightline as sl
     from sightline.backbones.model_info import LAB
+    from sightline.figures import side_by_side
     from sightline.lab.measure import film_with, held_out_clips
-    from sightline.pictures import side_by_side
 
     pipe = shipped_pipeline()
     held_out = held_out_clips(16)

@@ -20,6 +20,7 @@ SURFACE = [
     "camera_tokens",
     "encodings",
     "evaluation",
+    "figures",
     "generate",
     "inspect",
     "lens",

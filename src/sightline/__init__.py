@@ -18,7 +18,7 @@ from sightline.errors import SightlineError
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from sightline import encodings, evaluation
+    from sightline import encodings, evaluation, figures
     from sightline.backbones import inspect
     from sightline.backbones.accelerate import accelerate
     from sightline.backbones.camera_weights import load_camera, save_camera
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "encodings": "sightline.encodings",
     "evaluation": "sightline.evaluation",
+    "figures": "sightline.figures",
     "inspect": "sightline.backbones.inspect",
     "lens": "sightline.cameras.lens",
     "moves": "sightline.cameras.moves",
@@ -71,6 +72,7 @@ __all__ = [
     "camera_tokens",
     "encodings",
     "evaluation",
+    "figures",
     "generate",
     "inspect",
     "lens",

@@ -14,8 +14,8 @@ from sightline.cli import main
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.sources import open_source
 from sightline.data.stats import Spread, source_statistics, suggested_etas
-from sightline.data.stats_drawing import draw_moments
 from sightline.errors import SightlineError
+from sightline.figures import draw_moments
 from tests.data.conftest import make_take
 from tests.data.layouts import Take, write_dl3dv, write_omniworld, write_panshot, write_re10k
 

@@ -203,10 +203,10 @@ class Trajectory:
         save(self, path, format=format, **options)
 
     def plot(self, path: str | Path | None = None, title: str | None = None) -> Figure:
-        """Draw the frusta along the path, from the side and from above; also written to `path` where one is given."""
-        from sightline.cameras.drawing import draw_trajectories
+        """Draw the frusta in 3D and from above, and write the figure to `path` where one is given."""
+        import sightline
 
-        return draw_trajectories([self], path=path, title=title)
+        return sightline.figures.draw_trajectories([self], path=path, title=title)
 
     def _require_same_picture(self, other: Trajectory) -> None:
         if not isinstance(other, Trajectory):

@@ -83,8 +83,7 @@ class Preview(_ClipOptions):
     """Folder to write to."""
 
     def run(self) -> None:
-        from sightline.data.preview import write_preview
-        from sightline.worlds import preview as worlds
+        from sightline.figures.preview import write_clip_preview, write_world_preview
 
         spec = self.spec()
         if self.style is not None:
@@ -92,11 +91,11 @@ class Preview(_ClipOptions):
                 if not self.sources and getattr(self, name) != getattr(Preview(), name):
                     raise SightlineError(f"{name} says nothing to a style: expected it with a source.")
             size = parsed_size(self.size)
-            for path in worlds.write_preview(self.style, 0, self.output, self.clips, self.num_frames, size):
+            for path in write_world_preview(self.style, 0, self.output, self.clips, self.num_frames, size):
                 print_line(f"wrote {path}")
         if self.sources or self.style is None:
             for source in _opened(self.sources):
-                for path in write_preview(source, spec, self.clips, self.output, self.strict):
+                for path in write_clip_preview(source, spec, self.clips, self.output, self.strict):
                     print_line(f"wrote {path}")
 
 
@@ -113,10 +112,9 @@ class Stats(_ClipOptions):
 
     def run(self) -> None:
         from sightline.data.stats import source_statistics, suggested_etas
-        from sightline.data.stats_drawing import draw_moments
-        from sightline.figures import picture_path
+        from sightline.figures import check_figure_path, draw_moments
 
-        picture_path(self.plot)  # refused before anything is measured
+        check_figure_path(self.plot)  # refused before anything is measured
         spec = self.spec()
         found = [
             source_statistics(source, spec, self.clips, strict=self.strict, progress=bar)

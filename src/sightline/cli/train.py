@@ -139,10 +139,10 @@ class Plot:
 
     def run(self) -> None:
         from sightline.checks import whole_number
-        from sightline.figures import picture_path
+        from sightline.figures import check_figure_path
         from sightline.training.curves import draw_curves
 
         if not self.runs:
             raise SightlineError("no RUN is given: expected the folder of a run, or several.")
-        draw_curves(self.runs, picture_path(self.output), whole_number("window", self.window))
+        draw_curves(self.runs, check_figure_path(self.output), whole_number("window", self.window))
         print(f"wrote {self.output}")

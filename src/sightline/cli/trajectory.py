@@ -66,10 +66,10 @@ class Make:
 
     def run(self) -> None:
         from sightline.cameras import moves
-        from sightline.figures import picture_path
+        from sightline.figures import check_figure_path
 
         if self.plot is not None:
-            picture_path(self.plot)  # refused before anything is written
+            check_figure_path(self.plot)  # refused before anything is written
         width, height = parsed_size(self.size)
         shot: Any = {"frames": self.frames, "width": width, "height": height, "fps": self.fps}
         shot |= _given(focal_mm=self.focal_mm, easing=self.easing)
@@ -122,11 +122,10 @@ class Show(_Reading):
     """Show the poses that latent frames take: every fourth, of 4 k + 1 frames."""
 
     def run(self) -> None:
-        from sightline.cameras.drawing import draw_trajectories
-        from sightline.figures import picture_path
+        from sightline.figures import check_figure_path, draw_trajectories
 
         if self.plot is not None:
-            picture_path(self.plot)
+            check_figure_path(self.plot)
         if not self.files:
             raise SightlineError("files is empty: expected at least one camera file.")
         paths = [self.load(file) for file in self.files]
@@ -193,8 +192,8 @@ class Compare(_Reading):
     """Picture to draw of both: .png, .svg or .pdf."""
 
     def run(self) -> None:
-        from sightline.cameras.drawing import draw_trajectories
         from sightline.cameras.statistics import compare
+        from sightline.figures import draw_trajectories
 
         paths = [self.load(self.first), self.load(self.second)]
         names = [self.first.name, self.second.name]

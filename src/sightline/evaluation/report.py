@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sightline.evaluation.gather import gather
 from sightline.evaluation.page import write_page
-from sightline.evaluation.plots import draw_boxes, draw_errors
+from sightline.evaluation.plots import draw_errors, draw_score_boxes
 from sightline.evaluation.results import RunResults
 from sightline.evaluation.tables import markdown
 from sightline.files import write_atomic
@@ -28,5 +28,5 @@ def write_report(output: Path, names: Sequence[str], label: str) -> RunResults:
 def draw_plots(runs: Sequence[RunResults], output: Path) -> list[Path]:
     """Draw the plots of a report; returns those that have something to show."""
     errors, boxes = output / "plots" / "errors.png", output / "plots" / "clips.png"
-    drawn = {errors: draw_errors(runs, errors), boxes: draw_boxes(runs, boxes)}
+    drawn = {errors: draw_errors(runs, errors), boxes: draw_score_boxes(runs, boxes)}
     return [file for file, has_data in drawn.items() if has_data]

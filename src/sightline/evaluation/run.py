@@ -14,7 +14,6 @@ import torch
 from PIL import Image
 
 from sightline import __version__
-from sightline.cameras.drawing import draw_trajectories
 from sightline.errors import SightlineError
 from sightline.evaluation.cases import Case, Cases
 from sightline.evaluation.estimators import open_estimator
@@ -31,6 +30,7 @@ from sightline.evaluation.results import (
     write_result,
 )
 from sightline.evaluation.scoring import SCORERS, Against, ClipScorer
+from sightline.figures import draw_trajectories
 from sightline.files import atomic_folder
 from sightline.generation.generate import generate
 from sightline.generation.model import Model

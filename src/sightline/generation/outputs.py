@@ -15,13 +15,13 @@ import torch
 from sightline import __version__
 from sightline.digests import file_digest
 from sightline.errors import SightlineError
+from sightline.figures import contact_sheet, side_by_side
 from sightline.files import atomic_folder, read_json, require_empty, write_atomic
 from sightline.generation.generate import generate
 from sightline.generation.job import DEFAULT_MOVE, Job
 from sightline.generation.model import Model, ModelOptions
 from sightline.generation.plan import Plan, make_plan
 from sightline.images import psnr
-from sightline.pictures import contact_sheet, side_by_side
 from sightline.video import save_video
 
 SETTINGS = "settings.json"

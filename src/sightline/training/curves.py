@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from sightline.errors import SightlineError
-from sightline.figures import COLOURS, save_figure
+from sightline.figures import LossCurve, draw_loss_curves
 from sightline.files import read_json
 
-_HELD_OUT = {  # what validation writes: name in the log, marker, words
-    "loss": ("o", "held out"),
-    "loss_without_camera": ("s", "held out, no camera"),
-    "loss_with_another_camera": ("^", "held out, another's camera"),
+_HELD_OUT = {  # what validation writes: name in the log, and label in the legend
+    "loss": "held out",
+    "loss_without_camera": "held out, no camera",
+    "loss_with_another_camera": "held out, another's camera",
 }
 
 
@@ -55,30 +55,17 @@ def smoothed(values: Sequence[float], window: int) -> np.ndarray:
 
 
 def draw_curves(runs: Sequence[Path], output: Path, window: int = 100) -> None:
-    """The training loss of each run, smoothed, and its held-out losses, on one pair of axes."""
-    from matplotlib.figure import Figure
+    """Draw the training loss of each run, as a running mean over `window` steps, and its held-out losses."""
+    ylabel = "loss" if window == 1 else f"loss, mean of {window} steps"
+    draw_loss_curves([_loss_curve(run, window) for run in runs], output, ylabel)
 
-    labelled: set[str] = set()  # the markers mean the same for all runs
-    figure = Figure(figsize=(8.0, 4.5), layout="constrained")
-    axes = figure.subplots()
-    for number, run in enumerate(runs):
-        colour, lines = COLOURS[number % len(COLOURS)], read_log(run)
-        steps = [line for line in lines if "step" in line and math.isfinite(line["loss"])]
-        loss = smoothed([line["loss"] for line in steps], window)
-        axes.plot([line["step"] for line in steps], loss, color=colour, linewidth=1.4, label=run.name)
-        for name, (marker, words) in _HELD_OUT.items():
-            found = [(line["validation"], line[name]) for line in lines if "validation" in line and name in line]
-            if found:
-                label = None if name in labelled else words
-                axes.plot(*zip(*found, strict=True), marker, color=colour, markersize=5, label=label)
-                labelled.add(name)
-    axes.set_xlabel("step")
-    axes.set_ylabel("loss" if window == 1 else f"loss, mean of {window} steps")
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter("{x:g}")
-    low, high = axes.get_ylim()
-    axes.yaxis.set_minor_formatter("{x:.2g}" if high < 20 * low else "")  # over several decades they would overlap
-    axes.grid(alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, fontsize=8)
-    save_figure(figure, output, dpi=120)
+
+def _loss_curve(run: Path, window: int) -> LossCurve:
+    lines = read_log(run)
+    steps = [line for line in lines if "step" in line and math.isfinite(line["loss"])]
+    losses = smoothed([line["loss"] for line in steps], window)
+    held_out = {
+        label: [(line["validation"], line[name]) for line in lines if "validation" in line and name in line]
+        for name, label in _HELD_OUT.items()
+    }
+    return LossCurve(run.name, [(line["step"], loss) for line, loss in zip(steps, losses, strict=True)], held_out)

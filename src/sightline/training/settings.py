@@ -19,7 +19,9 @@ def filled(cls: type[Any], content: Any, place: str) -> Any:
     unknown = sorted(set(content) - set(hints))
     if unknown:
         raise SightlineError(f"{place}{unknown[0]} is no setting: expected one of {', '.join(hints)}.")
-    required = [field.name for field in dataclasses.fields(cls) if field.default is field.default_factory]  # both MISSING
+    required = [
+        field.name for field in dataclasses.fields(cls) if field.default is field.default_factory
+    ]  # both MISSING
     if missing := [name for name in required if name not in content]:
         raise SightlineError(f"{place.rstrip(': .')} has no {missing[0]}: expected one.")
     values = {name: _converted(hints[name], value, f"{place}{name}") for name, value in content.items()}

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from sightline.cameras.tokens import CameraTokens
 from sightline.data.encode import ONE_AT_A_TIME
 from sightline.data.latents import LatentBatch
+from sightline.figures import side_by_side
 from sightline.generation.generate import pipeline_for_mode
 from sightline.images import as_frames
-from sightline.pictures import side_by_side
 from sightline.training.feeds import Feed
 from sightline.training.objective import Draw, draw, flow_matching_loss, sigma_of
 from sightline.training.recipe import Recipe

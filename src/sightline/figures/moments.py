@@ -1,28 +1,30 @@
-"""A picture of |m| per source, before and after eta and 1/z_n."""
+"""Distributions of |m| per source: as stored, times eta, and times eta / near depth."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from torch import Tensor
 
 from sightline.cameras.plucker import MOMENT_FLOOR
-from sightline.data.stats import SourceStatistics
-from sightline.figures import COLOURS, FAINT, INK, LINE, QUIET, picture_path, save_figure
+from sightline.figures.style import COLOURS, FAINT, INK, LINE, QUIET, check_figure_path, new_figure, save_figure
+
+if TYPE_CHECKING:
+    from sightline.data.stats import SourceStatistics
 
 _BINS = 160
 _WIDTH, _ROW, _MARGIN = 12.0, 0.62, 1.2  # inches: of the figure, of one source, above and below all of them
-_RIDGE = 0.74  # height of the fullest bin, as a share of a row; the median's number stands above it
+_RIDGE = 0.74  # height of the fullest bin, as a fraction of a row; the median's number stands above it
 
 
 def draw_moments(sources: Sequence[SourceStatistics], path: str | Path | None = None) -> Figure:
-    """One row per source, one panel per stage, on a logarithmic axis; the mark is the median. `path`: .png, .svg, .pdf."""
-    target = None if path is None else picture_path(path)
+    """One row per source, one panel per stage, on a logarithmic axis, with the median marked. path: .png, .svg or .pdf."""
+    target = None if path is None else check_figure_path(path)
     stages = [("as the source has it", [one.moments for one in sources])]
     stages.append(("times eta", [one.eta * one.moments for one in sources]))
     if any(one.with_near_depth for one in sources):
@@ -30,8 +32,7 @@ def draw_moments(sources: Sequence[SourceStatistics], path: str | Path | None = 
     edges = _edges([values for _, panel in stages for values in panel])
 
     height = _MARGIN + _ROW * len(sources)
-    figure = Figure(figsize=(_WIDTH, height), facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(_WIDTH, height)
     left, gap = 0.11, 0.02
     width = (0.975 - left - gap * (len(stages) - 1)) / len(stages)
     for index, (title, values) in enumerate(stages):
@@ -60,9 +61,9 @@ def _draw_stage(axes: Axes, title: str, values: list[Tensor], edges: np.ndarray,
     middles = np.sqrt(edges[:-1] * edges[1:])
     for row, one in enumerate(values):
         base, colour = len(values) - 1 - row, COLOURS[row % len(COLOURS)]
-        share = np.histogram(one.numpy(), edges)[0].astype(float)
-        share = np.convolve(share, np.hanning(9) / np.hanning(9).sum(), mode="same")
-        ridge = base + _RIDGE * share / max(share.max(), 1.0)
+        density = np.histogram(one.numpy(), edges)[0].astype(float)
+        density = np.convolve(density, np.hanning(9) / np.hanning(9).sum(), mode="same")
+        ridge = base + _RIDGE * density / max(density.max(), 1.0)
         axes.fill_between(middles, base, ridge, color=colour, alpha=0.35, linewidth=0)
         axes.plot(middles, ridge, color=colour, linewidth=1.2)
         median = float(one.median())

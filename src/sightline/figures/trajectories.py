@@ -1,4 +1,4 @@
-"""Pictures of camera paths: frusta in space, the path from above, and distance, turn and focal length over time."""
+"""Figures of trajectories: frusta in 3D, the view from above, and distance, rotation and focal length over time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -16,13 +15,13 @@ from mpl_toolkits.mplot3d.art3d import Line3DCollection, Poly3DCollection
 from mpl_toolkits.mplot3d.axes3d import Axes3D
 
 from sightline.cameras import lens, se3
-from sightline.cameras.path_views import PathView, path_views
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
-from sightline.figures import FAINT, INK, LINE, QUIET, picture_path, save_figure
+from sightline.figures.style import FAINT, INK, LINE, QUIET, check_figure_path, new_figure, save_figure
+from sightline.figures.trajectory_views import TrajectoryView, trajectory_views
 
 _INCHES = (12.0, 6.75)
-_ABOVE = (0.64, 0.50, 0.335, 0.375)  # left, bottom, width and height of the view from above, as shares of the figure
+_ABOVE = (0.64, 0.50, 0.335, 0.375)  # left, bottom, width and height of the view from above, as fractions of the figure
 _NUMBER = FuncFormatter(lambda value, _: f"{value:.4g}")
 
 
@@ -32,20 +31,20 @@ def draw_trajectories(
     title: str | None = None,
     labels: Sequence[str] | None = None,
 ) -> Figure:
-    """Draw one or several paths, each from where its own first camera stands: x right, z forward, up is up.
+    """Draw trajectories, each relative to its own first camera, in the axes right (x), forward (z) and up (-y).
 
-    Left, frusta in space at one scale on all axes; right, the same from above, and three curves over the frames. One
-    path is coloured from its first frame to its last, several are coloured one by one. `path`: .png, .svg or .pdf.
+    Left: frusta in 3D at one scale on all axes. Right: the same from above, and three curves over the frames. A single
+    trajectory is coloured from its first frame to its last; several have one colour each. path: a .png, .svg or .pdf
+    to write.
     """
     if not trajectories:
         raise SightlineError("trajectories is empty: expected at least one to draw.")
     if labels is not None and len(labels) != len(trajectories):
         raise SightlineError(f"labels has {len(labels)} names: expected {len(trajectories)}, one per trajectory.")
-    target = None if path is None else picture_path(path)
-    views = path_views(trajectories)
+    target = None if path is None else check_figure_path(path)
+    views = trajectory_views(trajectories)
 
-    figure = Figure(figsize=_INCHES, facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(*_INCHES)
     space: Any = figure.add_axes((-0.01, 0.0, 0.59, 0.93), projection="3d")
     _draw_space(space, views)
     _draw_from_above(figure.add_axes(_ABOVE), views)
@@ -59,16 +58,16 @@ def draw_trajectories(
 # -- the panels -----------------------------------------------------------------------------------------------------
 
 
-def _draw_space(axes: Axes3D, views: list[PathView]) -> None:
+def _draw_space(axes: Axes3D, views: list[TrajectoryView]) -> None:
     low, high = _box(np.concatenate([view.points for view in views]), margin=1.1)
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
     axes.set_box_aspect(high - low, zoom=1.0)
     axes.view_init(elev=27, azim=-62)
     axes.set_proj_type("persp", focal_length=1.6)
     for view in views:
-        floor = view.centres.copy()
-        floor[:, 2] = low[2]
-        axes.plot(*floor.T, color=LINE, linewidth=1.2, zorder=0)
+        shadow = view.centres.copy()
+        shadow[:, 2] = low[2]
+        axes.plot(*shadow.T, color=LINE, linewidth=1.2, zorder=0)
         if len(view.centres) > 1:  # 3D axes refuse an empty collection
             axes.add_collection3d(Line3DCollection(_segments(view.centres), colors=view.colours[:-1], linewidths=2.2))
         for frame in view.shown:
@@ -83,7 +82,7 @@ def _draw_space(axes: Axes3D, views: list[PathView]) -> None:
     _style_space(axes, views[0].trajectory.unit)
 
 
-def _draw_from_above(axes: Axes, views: list[PathView]) -> None:
+def _draw_from_above(axes: Axes, views: list[TrajectoryView]) -> None:
     low, high = _box(np.concatenate([view.points[:, :2] for view in views]), margin=1.25)
     low, high = _widened(low, high, ratio=_ABOVE[2] * _INCHES[0] / (_ABOVE[3] * _INCHES[1]))
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]))
@@ -111,16 +110,16 @@ def _draw_from_above(axes: Axes, views: list[PathView]) -> None:
     _style_flat(axes, "from above", ticks=5)
 
 
-def _draw_over_time(panels: list[Axes], views: list[PathView]) -> None:
+def _draw_over_time(panels: list[Axes], views: list[TrajectoryView]) -> None:
     unit = views[0].trajectory.unit
     names = (f"distance from the first frame ({unit})", "turn from the first frame (degrees)", "focal length (mm)")
     last = max(max(len(view.centres) for view in views) - 1, 1)
     for view in views:
-        path = view.trajectory
+        trajectory = view.trajectory
         curves = (
             np.linalg.norm(view.centres, axis=-1),
-            se3.rotation_angle(path.rotations).rad2deg().numpy(),
-            path.intrinsics[:, 0, 0].numpy() * lens.FULL_FRAME_MM / path.width,
+            se3.rotation_angle(trajectory.rotations).rad2deg().numpy(),
+            trajectory.intrinsics[:, 0, 0].numpy() * lens.FULL_FRAME_MM / trajectory.width,
         )
         ends = [0, len(view.centres) - 1]
         for panel, curve in zip(panels, curves, strict=True):
@@ -138,24 +137,28 @@ def _draw_over_time(panels: list[Axes], views: list[PathView]) -> None:
 def _draw_heading(
     figure: Figure,
     trajectories: Sequence[Trajectory],
-    views: list[PathView],
+    views: list[TrajectoryView],
     title: str | None,
     labels: Sequence[str] | None,
 ) -> None:
     lengths = sorted({len(one) for one in trajectories})
     rates = sorted({round(one.fps, 2) for one in trajectories})
     sizes = {f"{one.width}x{one.height}" for one in trajectories}
-    frames, fps = (f"{found[0]:g}" if len(found) == 1 else f"{found[0]:g}-{found[-1]:g}" for found in (lengths, rates))
-    facts = f"{frames} frames    {sizes.pop() if len(sizes) == 1 else 'several sizes'}    {fps} fps"
+    frames, fps = (_range_text(values) for values in (lengths, rates))
+    details = f"{frames} frames    {sizes.pop() if len(sizes) == 1 else 'several sizes'}    {fps} fps"
     figure.text(0.03, 0.945, title or "camera path", fontsize=15, color=INK, weight="bold", va="center")
-    figure.text(0.975, 0.945, facts, fontsize=9, color=QUIET, ha="right", va="center")
+    figure.text(0.975, 0.945, details, fontsize=9, color=QUIET, ha="right", va="center")
     if labels is not None:
         for row, (label, view) in enumerate(zip(labels, views, strict=True)):
             place = (0.03, 0.90 - 0.032 * row)
             figure.text(*place, f"\u25cf  {label}", fontsize=10, color=tuple(view.colours[0]), va="center")
 
 
-# -- small things ---------------------------------------------------------------------------------------------------
+# -- helpers --------------------------------------------------------------------------------------------------------
+
+
+def _range_text(values: Sequence[float]) -> str:
+    return f"{values[0]:g}" if len(values) == 1 else f"{values[0]:g}-{values[-1]:g}"
 
 
 def _segments(points: np.ndarray) -> np.ndarray:  # [T, D] -> [T - 1, 2, D]
@@ -170,7 +173,7 @@ def _up_mark(corners: np.ndarray) -> np.ndarray:  # [4, 3] -> [3, 3]
 
 
 def _box(points: np.ndarray, margin: float) -> tuple[np.ndarray, np.ndarray]:  # [N, D] -> [D], [D]
-    """Limits around all points with a margin; a flat axis still gets a share of the longest, so that it can be seen."""
+    """Limits around all points with a margin; a flat axis still gets a part of the longest, so that it can be seen."""
     low, high = points.min(0), points.max(0)
     middle, size = (low + high) / 2, margin * (high - low)
     size = np.maximum(size, 0.3 * size.max())
@@ -193,12 +196,12 @@ def _heights(panel: Axes) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _draw_curve(axes: Axes, points: np.ndarray, view: PathView, width: float) -> None:  # [T, 2]
+def _draw_curve(axes: Axes, points: np.ndarray, view: TrajectoryView, width: float) -> None:  # [T, 2]
     lines = LineCollection(list(_segments(points)), colors=view.colours[:-1], linewidths=width, capstyle="round")
     axes.add_collection(lines)
 
 
-def _name_ends(axes: Axes, view: PathView) -> None:
+def _name_ends(axes: Axes, view: TrajectoryView) -> None:
     """Frame numbers beside the first and the last camera, on one label where they stand on the same spot."""
     last = len(view.centres) - 1
     names = {0: "0", last: str(last)}

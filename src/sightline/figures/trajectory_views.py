@@ -1,4 +1,4 @@
-"""Camera paths as a picture needs them: centres, frusta and colours in the axes right, forward, up."""
+"""Trajectories as a figure needs them: camera centres, frusta and colours in the axes right, forward, up."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 
 from sightline.cameras.trajectory import Trajectory
-from sightline.figures import COLOURS
+from sightline.figures.style import COLOURS
 
-_FRUSTUM_SHARE = 0.1  # depth of a frustum over the spread of the paths
-_FEWEST_FRUSTA, _MOST_FRUSTA = 7, 17  # along one path: as many as its length has room for, side by side
+_FRUSTUM_SIZE = 0.1  # depth of a frustum over the extent of the trajectories
+_MIN_FRUSTA, _MAX_FRUSTA = 7, 17  # along one trajectory: as many as its length has room for, side by side
 _FIRST_TO_LAST = LinearSegmentedColormap.from_list("first to last", ["#20456f", "#3b8ea5", "#e9a23b", "#c8452c"])
 
 
 @dataclass(frozen=True)
-class PathView:
-    """One anchored path as numpy arrays, in the axes of the picture: right, forward, up."""
+class TrajectoryView:
+    """One anchored trajectory as numpy arrays, in the axes of the figure: right, forward, up."""
 
     trajectory: Trajectory
     colours: np.ndarray  # [T, 3]
@@ -49,8 +49,8 @@ class PathView:
     def shown(self) -> list[int]:
         """Frames whose frustum is drawn: evenly spaced in time, always the first and the last, no view twice in a row."""
         length = np.linalg.norm(np.diff(self.centres, axis=0), axis=-1).sum()
-        room = round(_FRUSTUM_SHARE * length / self.frustum_depth * _FEWEST_FRUSTA)
-        count = min(max(room, _FEWEST_FRUSTA), _MOST_FRUSTA)
+        room = round(_FRUSTUM_SIZE * length / self.frustum_depth * _MIN_FRUSTA)
+        count = min(max(room, _MIN_FRUSTA), _MAX_FRUSTA)
         shown: list[int] = []
         for frame in np.linspace(0, len(self.centres) - 1, count).round().astype(int).tolist():
             if not shown or np.abs(self.corners[frame] - self.corners[shown[-1]]).max() > 1e-6 * self.frustum_depth:
@@ -62,18 +62,18 @@ class PathView:
         return sorted({self.shown[0], self.shown[-1]})
 
 
-def path_views(trajectories: Sequence[Trajectory]) -> list[PathView]:
+def trajectory_views(trajectories: Sequence[Trajectory]) -> list[TrajectoryView]:
     anchored = [one.anchored() for one in trajectories]
-    spread = max(float(np.ptp(one.positions.numpy(), axis=0).max()) for one in anchored)
+    extent = max(float(np.ptp(one.positions.numpy(), axis=0).max()) for one in anchored)
     rounding = 1e-12 * max(float(one.positions.abs().max()) for one in trajectories)
-    depth = _FRUSTUM_SHARE * spread if spread > rounding else 1.0
+    depth = _FRUSTUM_SIZE * extent if extent > rounding else 1.0
     views = []
     for index, one in enumerate(anchored):
         if len(anchored) == 1:
             colours = _FIRST_TO_LAST(np.linspace(0, 1, len(one)))[:, :3]
         else:
             colours = np.tile(to_rgb(COLOURS[index % len(COLOURS)]), (len(one), 1))
-        views.append(PathView(one, colours, depth))
+        views.append(TrajectoryView(one, colours, depth))
     return views
 
 

@@ -10,9 +10,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from sightline.cameras import moves
-from sightline.cameras.drawing import draw_trajectories
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
+from sightline.figures import draw_trajectories
 from tests.conftest import random_trajectory
 
 ODD_PATHS = {

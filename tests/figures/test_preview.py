@@ -8,12 +8,13 @@ import torch
 from PIL import Image
 
 from sightline.errors import SightlineError
-from sightline.worlds.preview import _map_window, write_preview
+from sightline.figures.panels import map_window
+from sightline.figures.preview import write_world_preview
 
 
 @pytest.mark.parametrize("style", ["walkthrough", "openworld"])
 def test_a_preview_is_a_sheet_and_a_video(style, tmp_path):
-    sheet, film = write_preview(style, 3, tmp_path / "new", clips=2, frames=5, size=(48, 32), samples=1)
+    sheet, film = write_world_preview(style, 3, tmp_path / "new", clips=2, frames=5, size=(48, 32), samples=1)
     with Image.open(sheet) as picture:
         assert picture.width > 5 * 48 and picture.height > 2 * 32
     with av.open(str(film)) as container:
@@ -24,14 +25,14 @@ def test_a_preview_is_a_sheet_and_a_video(style, tmp_path):
 
 def test_bad_arguments_of_a_preview_are_one_sentence(tmp_path):
     with pytest.raises(SightlineError, match="clips is 0"):
-        write_preview("orbit", 0, tmp_path, clips=0)
+        write_world_preview("orbit", 0, tmp_path, clips=0)
     with pytest.raises(SightlineError, match="style is 'x'"):
-        write_preview("x", 0, tmp_path)
+        write_world_preview("x", 0, tmp_path)
 
 
 def test_the_map_of_an_open_world_is_zoomed_to_the_way_and_that_of_a_room_shows_it_all():
     way = torch.tensor([[0.0, 1.0], [0.5, 3.0]])
-    middle, reach = _map_window(torch.tensor([-200.0, -200.0]), torch.tensor([200.0, 200.0]), way)
+    middle, reach = map_window(torch.tensor([-200.0, -200.0]), torch.tensor([200.0, 200.0]), way)
     assert middle.tolist() == [0.25, 2.0] and reach == 4.0
-    assert _map_window(torch.tensor([-200.0, -200.0]), torch.tensor([200.0, 200.0]), way[:1])[1] == 2.0
-    assert _map_window(torch.tensor([-2.0, -3.0]), torch.tensor([2.0, 3.0]), way)[1] > 3.0
+    assert map_window(torch.tensor([-200.0, -200.0]), torch.tensor([200.0, 200.0]), way[:1])[1] == 2.0
+    assert map_window(torch.tensor([-2.0, -3.0]), torch.tensor([2.0, 3.0]), way)[1] > 3.0
