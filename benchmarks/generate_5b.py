@@ -69,7 +69,9 @@ def main(
 
     torch.cuda.reset_peak_memory_stats()
     began = time.perf_counter()
-    video = sl.generate(pipe, image, "a room", path, steps=steps, guidance=guidance, callback_on_step_end=note)
+    video = sl.generate(
+        pipe, image, "a room", path, num_inference_steps=steps, guidance_scale=guidance, callback_on_step_end=note
+    )
     between = sorted(later - earlier for earlier, later in itertools.pairwise(moments))
     found = {
         "command": f"python benchmarks/generate_5b.py --steps {steps}" + (" --compile" if compile else ""),

@@ -169,7 +169,7 @@ def try_first_views(number: int) -> None:
     """
     views = islice((view for seed in count(1_000_000) if stands_free(view := ("orbit", seed))), number)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
-        ranked = sorted(pool.map(partial(try_view, move=MOVES[0], steps=4), views), reverse=True)
+        ranked = sorted(pool.map(partial(try_view, move=MOVES[0], num_inference_steps=4), views), reverse=True)
         for _, words, _ in ranked:
             print(words, flush=True)
         best = [(view, move) for _, _, view in ranked[:3] for move in MOVES]

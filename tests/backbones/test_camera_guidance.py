@@ -29,29 +29,29 @@ def test_guidance_goes_w_times_the_way_from_blind_to_seen(model, tokens, batch):
     seen, blind = predict(model, inputs, camera=tokens), predict(model, inputs, camera=CameraTokens.absent(tokens.grid))
     assert not torch.allclose(seen, blind)
     for w in (0.0, 0.5, 2.5):
-        guided = predict(model, inputs, camera=tokens, camera_guidance=w)
+        guided = predict(model, inputs, camera=tokens, camera_guidance_scale=w)
         torch.testing.assert_close(guided, blind + w * (seen - blind), atol=TOLERANCE[torch.float32], rtol=1e-4)
-    sample = model(**inputs, attention_kwargs={"camera": tokens, "camera_guidance": 2.5}).sample
-    assert torch.equal(sample, predict(model, inputs, camera=tokens, camera_guidance=2.5))
+    sample = model(**inputs, attention_kwargs={"camera": tokens, "camera_guidance_scale": 2.5}).sample
+    assert torch.equal(sample, predict(model, inputs, camera=tokens, camera_guidance_scale=2.5))
 
 
 def test_guidance_of_one_is_no_guidance_bit_for_bit_and_at_no_cost(model, tokens):
     inputs, calls = model_inputs(model), []
     hook = model.blocks[0].register_forward_pre_hook(lambda _, arguments: calls.append(len(arguments[0])))
-    one = predict(model, inputs, camera=tokens, camera_guidance=1.0)
+    one = predict(model, inputs, camera=tokens, camera_guidance_scale=1.0)
     assert torch.equal(one, predict(model, inputs, camera=tokens))
-    assert torch.equal(predict(model, inputs, camera_guidance=3.0), predict(model, inputs))  # nothing to guide on
+    assert torch.equal(predict(model, inputs, camera_guidance_scale=3.0), predict(model, inputs))  # nothing to guide on
     hook.remove()
     assert calls == [1] * 4
 
 
 def test_guided_calls_compile_whole(model, tokens):
     inputs = model_inputs(model)
-    expected = predict(model, inputs, camera=tokens, camera_guidance=2.0)
+    expected = predict(model, inputs, camera=tokens, camera_guidance_scale=2.0)
     twin = CameraWanTransformer3DModel.from_config(model.config)
     twin.load_state_dict(model.state_dict())
     twin.compile_repeated_blocks(fullgraph=True, backend="eager")
-    torch.testing.assert_close(predict(twin, inputs, camera=tokens, camera_guidance=2.0), expected)
+    torch.testing.assert_close(predict(twin, inputs, camera=tokens, camera_guidance_scale=2.0), expected)
 
 
 def test_a_misspelt_guidance_is_refused(model, tokens):

@@ -91,7 +91,9 @@ def context_parallel(model, rank):
     model.enable_parallelism(config=ContextParallelConfig(ulysses_degree=2))
     inputs = model_inputs(model, batch=BATCH, per_token_time=True)
     with_camera = model(**inputs, attention_kwargs={"camera": two_clips()}, return_dict=False)[0]
-    guided = model(**inputs, attention_kwargs={"camera": two_clips(), "camera_guidance": 2.0}, return_dict=False)[0]
+    guided = model(**inputs, attention_kwargs={"camera": two_clips(), "camera_guidance_scale": 2.0}, return_dict=False)[
+        0
+    ]
     return {"with camera": with_camera, "without": model(**inputs, return_dict=False)[0], "guided": guided}
 
 
@@ -143,5 +145,7 @@ def test_context_parallel_gives_the_same_output_with_and_without_a_camera(result
     expected = model(**inputs, attention_kwargs={"camera": two_clips()}, return_dict=False)[0]
     torch.testing.assert_close(result["with camera"], expected, atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(result["without"], model(**inputs, return_dict=False)[0], atol=1e-5, rtol=1e-4)
-    guided = model(**inputs, attention_kwargs={"camera": two_clips(), "camera_guidance": 2.0}, return_dict=False)[0]
+    guided = model(**inputs, attention_kwargs={"camera": two_clips(), "camera_guidance_scale": 2.0}, return_dict=False)[
+        0
+    ]
     torch.testing.assert_close(result["guided"], guided, atol=1e-5, rtol=1e-4)

@@ -23,7 +23,7 @@ from sightline.generation.outputs import run_job
 from sightline.generation.plan import shipped_caption
 from tests.conftest import wake
 
-SMALL = "--frames 5 --size 64x64 --steps 2"
+SMALL = "--num-frames 5 --size 64x64 --num-inference-steps 2"
 
 
 @pytest.fixture(scope="session")
@@ -68,15 +68,19 @@ def everything():
 def test_a_film_of_the_shipped_frame_and_the_same_bytes_again(run, capsys):
     assert run(f"{SMALL} -o out") == 0
     assert {path.name for path in Path("out").iterdir()} == {
-        "video.mp4", "sheet.png", "path.png", "path.json", "settings.json"
+        "video.mp4", "sheet.png", "trajectory.png", "trajectory.json", "settings.json"
     }  # fmt: skip
     assert "wrote out" in capsys.readouterr().out
     found = settings()
-    assert found["filmed"]["prompt"] == shipped_caption() and "orange box" in shipped_caption()
-    assert (found["filmed"]["steps"], found["filmed"]["seed"], found["filmed"]["frames"]) == (2, 0, 5)
+    assert found["generated"]["prompt"] == shipped_caption() and "orange box" in shipped_caption()
+    assert (
+        found["generated"]["num_inference_steps"],
+        found["generated"]["seed"],
+        found["generated"]["num_frames"],
+    ) == (2, 0, 5)
     assert set(found["versions"]) >= {"sightline", "torch", "diffusers"}
     assert set(found["model"]["weights"]) == {"transformer", "camera of transformer", "vae", "text_encoder"}
-    path = sl.Trajectory.load("out/path.json")
+    path = sl.Trajectory.load("out/trajectory.json")
     assert np.allclose(path.camera_to_world, sl.moves.orbit(30, frames=5, width=64, height=64).camera_to_world)
     with av.open("out/video.mp4") as film:
         assert len(list(film.decode(video=0))) == 5
@@ -88,13 +92,13 @@ def test_a_film_of_the_shipped_frame_and_the_same_bytes_again(run, capsys):
 
 
 def test_two_experts_film_a_world_beside_its_truth(run, capsys):
-    line = "--frames 5 --size 64x64 --steps 4 --world 3 --style walkthrough --camera-cfg 2 -o out"
+    line = "--num-frames 5 --size 64x64 --num-inference-steps 4 --world 3 --style walkthrough --camera-guidance-scale 2 -o out"
     assert run(line, "--move", "pan:20", kind="i2v-a14b") == 0
-    assert "dB from the truth" in capsys.readouterr().out
+    assert "PSNR to the ground-truth video" in capsys.readouterr().out
     found = settings()
     assert {"camera of transformer", "camera of transformer_2"} <= set(found["model"]["weights"])
-    assert len(found["result"]["psnr"]["of each frame"]) == 5 and found["filmed"]["camera_cfg"] == 2.0
-    assert found["filmed"]["prompt"]  # the world's own caption
+    assert len(found["result"]["psnr"]["per_frame"]) == 5 and found["generated"]["camera_guidance_scale"] == 2.0
+    assert found["generated"]["prompt"]  # the world's own caption
     for name, width in (("true.mp4", 64), ("side-by-side.mp4", 128)):
         with av.open(f"out/{name}") as film:
             assert film.streams.video[0].width == width and len(list(film.decode(video=0))) == 5
@@ -104,7 +108,7 @@ def test_text_alone_and_the_layout_options(run):
     options = "--text-only --dtype bfloat16 --attention native --tiled-decode"
     assert run(f"{SMALL} {options} -o out", "--prompt", "a quiet kitchen") == 0
     found = settings()
-    assert found["filmed"]["first frame"] is False
+    assert found["generated"]["first_frame"] is False
     assert (found["model"]["dtype"], found["model"]["tiled_decode"]) == ("bfloat16", True)
 
 
@@ -112,7 +116,7 @@ def test_longer_camera_files_are_resampled_with_a_notice(run, capsys):
     sl.moves.truck(1, frames=11, width=640, height=360).save("path.json")
     assert run(f"{SMALL} --trajectory path.json -o out") == 0
     assert "note: path.json has 11 frames: resampled to 5 over the same time." in capsys.readouterr().err
-    path = sl.Trajectory.load("out/path.json")
+    path = sl.Trajectory.load("out/trajectory.json")
     assert (len(path), path.width, path.height) == (5, 64, 64) and float(path.positions[-1, 0]) == pytest.approx(1)
 
 
@@ -132,8 +136,11 @@ def bad_files():
     [
         (f"{SMALL} --image nope.png", "image nope.png does not exist: expected a picture file."),
         (f"{SMALL} --image text.png", "image text.png cannot be read"),
-        ("--frames 81 --trajectory short.json", "short.json has 17 frames: expected at least 81; say --frames 17, or"),
-        ("--frames 17 --trajectory nan.json", "nan.json"),
+        (
+            "--num-frames 81 --trajectory short.json",
+            "short.json has 17 frames: expected at least 81; say --num-frames 17, or",
+        ),
+        ("--num-frames 17 --trajectory nan.json", "nan.json"),
         (f"{SMALL} --trajectory nope.json", "nope.json"),
         (f"{SMALL} --camera weights.safetensors", "weights.safetensors is not a camera file"),
         (f"{SMALL} --camera nope", "camera nope does not exist"),
@@ -142,7 +149,7 @@ def bad_files():
         (f"{SMALL} --model full", "model 'full' cannot be loaded (model_index.json: No such file"),
         ("--size 70x64", "size is 70x64: expected multiples of 32x32, the nearest is 64x64."),
         ("--size 0x64", "size is '0x64'"),
-        ("--frames 8", "frames is 8: expected 4 n + 1 for this model, the nearest is 9."),
+        ("--num-frames 8", "num_frames is 8: expected 4 n + 1 for this model, the nearest is 9."),
         (f"{SMALL} --move fly:3", "fly"),
         (f"{SMALL} --move pan --trajectory short.json", "move and trajectory are both given"),
         (f"{SMALL} --world 3 --image text.png", "image and world are both given"),
@@ -153,7 +160,7 @@ def bad_files():
         (f"{SMALL} --offload group", "offload is 'group' but there is no GPU"),
         (f"{SMALL} --context-parallel ulysses", "context_parallel is given to one process"),
         (f"{SMALL} --attention magic", "the model cannot be laid out as asked"),
-        (f"{SMALL} --camera-cfg nan", "camera_cfg is nan"),
+        (f"{SMALL} --camera-guidance-scale nan", "camera_guidance_scale is nan"),
         (f"{SMALL} --seed 99999999999999999999", "seed is 99999999999999999999: expected a whole number"),
         (f"{SMALL} --seed -1", "seed is -1: expected a whole number"),
         (f"{SMALL} --overwrite --jobs nope.json", "nope.json cannot be read"),
@@ -224,7 +231,7 @@ def test_a_batch_goes_on_after_a_failure_and_where_it_was(run, capsys):
     error = capsys.readouterr().err
     assert "films/0001: image nope.png does not exist" in error and "1 of 3 jobs failed" in error
     assert {path.name for path in Path("films").iterdir()} == {"pan", "0002"}
-    assert settings("films/0002")["filmed"]["seed"] == 3
+    assert settings("films/0002")["generated"]["seed"] == 3
 
     written = Path("films/pan/settings.json").stat().st_mtime_ns
     jobs[1], jobs[2]["seed"] = {"move": "tilt:5"}, 4
@@ -232,9 +239,9 @@ def test_a_batch_goes_on_after_a_failure_and_where_it_was(run, capsys):
     assert run(line) == cli.FAULT  # one is finished, one is new, one has changed
     error = capsys.readouterr().err
     assert "films/pan is finished" in error
-    assert "films/0002: films/0002 holds a film with seed 3: expected 4, another folder, or --overwrite" in error
+    assert "films/0002: films/0002 holds a video with seed 3: expected 4, another folder, or --overwrite" in error
     assert run(f"{line} --overwrite") == 0
-    assert settings("films/0002")["filmed"]["seed"] == 4 and settings("films/0001")["request"]["move"] == "tilt:5"
+    assert settings("films/0002")["generated"]["seed"] == 4 and settings("films/0001")["request"]["move"] == "tilt:5"
     assert Path("films/pan/settings.json").stat().st_mtime_ns == written
 
 
@@ -261,6 +268,6 @@ def test_a_damaged_model_is_one_sentence(models, run, capsys, tmp_path):
 def test_a_pipeline_in_hand_films_a_job(models):
     pipe = sl.load_pipeline(models / "ti2v-5b", models / "ti2v-5b-camera")
     pipe.set_progress_bar_config(disable=True)
-    job = Job(Path("out"), prompt="a room", move="pan:5", frames=5, size="64x64", steps=1)
+    job = Job(Path("out"), prompt="a room", move="pan:5", num_frames=5, size="64x64", num_inference_steps=1)
     found = run_job(Model.of(pipe), job)
-    assert found == settings() and found["filmed"]["prompt"] == "a room"
+    assert found == settings() and found["generated"]["prompt"] == "a room"

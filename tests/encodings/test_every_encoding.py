@@ -141,7 +141,7 @@ def test_camera_guidance_goes_from_the_base_model_past_the_camera_s(row, tokens)
     base = base_model()
     model, inputs = wake(retrofit(row, base)), model_inputs(base)
     blind, seen = run(base, inputs), run(model, inputs, tokens)
-    guided = model(**inputs, attention_kwargs={"camera": tokens, "camera_guidance": 2.0}, return_dict=False)[0]
+    guided = model(**inputs, attention_kwargs={"camera": tokens, "camera_guidance_scale": 2.0}, return_dict=False)[0]
     torch.testing.assert_close(guided, blind + 2 * (seen - blind), atol=1e-4, rtol=1e-4)
 
 
@@ -234,8 +234,8 @@ def test_the_stock_pipeline_films_it(row):
         Image.new("RGB", (32, 32), "grey"),
         "a room",
         sl.moves.truck(0.5, frames=5, width=32, height=32),
-        steps=1,
-        guidance=1.0,
+        num_inference_steps=1,
+        guidance_scale=1.0,
     )
     assert frames.shape == (5, 32, 32, 3)
 

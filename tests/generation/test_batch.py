@@ -13,24 +13,28 @@ from sightline.generation.batch import read_jobs, run_jobs
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
 
-BASE = Job(output=Path("films"), steps=7)
+BASE = Job(output=Path("films"), num_inference_steps=7)
 
 
 def test_a_table_and_a_list_say_the_same(tmp_path):
     (tmp_path / "jobs.csv").write_text(
-        "\ufeffoutput,move,world,seed,camera_cfg,image,text_only,prompt\n"
+        "\ufeffoutput,move,world,seed,camera_guidance_scale,image,text_only,prompt\n"
         'a,"dolly:1+pan:3, static",4,,2.5,,,\n'
         ',,,9,,first.png,false,"a, b"\n'
     )
     rows = [
-        {"output": "a", "move": "dolly:1+pan:3, static", "world": 4, "camera_cfg": 2.5},
+        {"output": "a", "move": "dolly:1+pan:3, static", "world": 4, "camera_guidance_scale": 2.5},
         {"seed": 9, "image": "first.png", "text_only": False, "prompt": "a, b"},
     ]
     (tmp_path / "jobs.json").write_text(json.dumps(rows))
     jobs = read_jobs(tmp_path / "jobs.csv", BASE)
     assert jobs == read_jobs(tmp_path / "jobs.json", BASE)
-    assert jobs[0] == Job(Path("films/a"), move="dolly:1+pan:3, static", world=4, camera_cfg=2.5, steps=7)
-    assert jobs[1] == Job(Path("films/0001"), image=tmp_path / "first.png", prompt="a, b", seed=9, steps=7)
+    assert jobs[0] == Job(
+        Path("films/a"), move="dolly:1+pan:3, static", world=4, camera_guidance_scale=2.5, num_inference_steps=7
+    )
+    assert jobs[1] == Job(
+        Path("films/0001"), image=tmp_path / "first.png", prompt="a, b", seed=9, num_inference_steps=7
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,9 +44,9 @@ def test_a_table_and_a_list_say_the_same(tmp_path):
         ("{}", "holds a dict: expected a list of jobs"),
         ("[]", "found no jobs"),
         ("[3]", "job 0: found no fields by name"),
-        ('[{"mvoe": "pan"}]', "job 0: found the field 'mvoe', expected some of camera_cfg, cfg"),
+        ('[{"mvoe": "pan"}]', "job 0: found the field 'mvoe', expected some of camera_guidance_scale, guidance_scale"),
         ('[{}, {"seed": 1.5}]', r"job 1: seed is 1\.5: expected a whole number"),
-        ('[{"cfg": "much"}]', "job 0: cfg is 'much': expected a number"),
+        ('[{"guidance_scale": "much"}]', "job 0: guidance_scale is 'much': expected a number"),
         ('[{"prompt": 3}]', "job 0: prompt is 3: expected text"),
         ('[{"text_only": "maybe"}]', "text_only is 'maybe'"),
         ('[{"world": 1, "image": "a.png"}]', "job 0: image and world are both given"),

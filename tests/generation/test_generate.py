@@ -28,7 +28,9 @@ def quiet(pipe):
 
 
 def film(pipe, kind, path=None, **options):
-    return sl.generate(quiet(pipe), picture_for(kind), "a room", path or smooth_trajectory(), steps=2, **options)
+    return sl.generate(
+        quiet(pipe), picture_for(kind), "a room", path or smooth_trajectory(), num_inference_steps=2, **options
+    )
 
 
 @pytest.fixture(scope="module", params=KINDS)
@@ -78,7 +80,7 @@ def test_both_experts_get_the_camera(saved):
         assert isinstance(expert, CameraWanTransformer3DModel)
         expert.encoding_layers[0].register_forward_hook(lambda module, _a, _o: called.append(id(module)))
     quiet(pipe)
-    sl.generate(pipe, picture_for(kind), "a room", smooth_trajectory(), steps=6)
+    sl.generate(pipe, picture_for(kind), "a room", smooth_trajectory(), num_inference_steps=6)
     assert set(called) == {id(expert.encoding_layers[0]) for expert in experts}
 
 
@@ -125,7 +127,13 @@ def test_every_option_reaches_the_pipeline(pipe, monkeypatch):
     run = type(pipe).__call__
     monkeypatch.setattr(type(pipe), "__call__", lambda self, **call: calls.append(call) or run(self, **call))
     path = smooth_trajectory()
-    options = {"negative_prompt": "blur", "steps": 1, "guidance": 2.5, "anchor": 8, "latent_pose": "first"}
+    options = {
+        "negative_prompt": "blur",
+        "num_inference_steps": 1,
+        "guidance_scale": 2.5,
+        "anchor": 8,
+        "latent_pose": "first",
+    }
     sl.generate(pipe, PICTURE, "a room", path, **options, max_sequence_length=64)
     call = calls[0]
     assert (call["negative_prompt"], call["num_inference_steps"], call["guidance_scale"]) == ("blur", 1, 2.5)
@@ -138,8 +146,8 @@ def test_camera_guidance_changes_the_film_and_one_does_not(saved):
     kind, folder = saved
     pipe = awake(sl.load_pipeline(folder, camera=sl.Scope()))
     plain = film(pipe, kind)
-    assert np.array_equal(film(pipe, kind, camera_guidance=1.0), plain)
-    assert not np.array_equal(film(pipe, kind, camera_guidance=3.0), plain)
+    assert np.array_equal(film(pipe, kind, camera_guidance_scale=1.0), plain)
+    assert not np.array_equal(film(pipe, kind, camera_guidance_scale=3.0), plain)
 
 
 def test_the_vae_stays_in_float32(tmp_path):
@@ -155,9 +163,9 @@ def test_bad_arguments_are_one_sentence(pipe):
         ((pipe.transformer, PICTURE, "", path), {}, "pipe is a CameraWan"),
         ((pipe, PICTURE, "", None), {}, "trajectory is a NoneType"),
         ((pipe, PICTURE, ["a", "b"], path), {}, "prompt is a list"),
-        ((pipe, PICTURE, "", path), {"steps": 0}, "steps is 0"),
+        ((pipe, PICTURE, "", path), {"num_inference_steps": 0}, "num_inference_steps is 0"),
         ((pipe, PICTURE, "", path), {"seed": "a"}, "seed is 'a'"),
-        ((pipe, PICTURE, "", path), {"camera_guidance": float("nan")}, "camera_guidance is nan"),
+        ((pipe, PICTURE, "", path), {"camera_guidance_scale": float("nan")}, "camera_guidance_scale is nan"),
         ((pipe, PICTURE, "", path), {"height": 64}, "height is set by generate"),
         ((pipe, np.zeros((3, 64, 64)), "", path), {}, "image has shape"),
     ]
@@ -193,7 +201,8 @@ def test_first_frames_come_as_files_pictures_and_arrays(pipe, tmp_path):
     PICTURE.save(tmp_path / "first.png")
     path = smooth_trajectory()
     films = [
-        sl.generate(pipe, image, "", path, steps=1) for image in (tmp_path / "first.png", PICTURE, np.asarray(PICTURE))
+        sl.generate(pipe, image, "", path, num_inference_steps=1)
+        for image in (tmp_path / "first.png", PICTURE, np.asarray(PICTURE))
     ]
     assert np.array_equal(films[0], films[1]) and np.array_equal(films[0], films[2])
 
@@ -215,12 +224,12 @@ def test_a_pipeline_without_a_camera_is_refused_unless_it_films_blind():
     path, stock = smooth_trajectory(), tiny_pipeline()
     with pytest.raises(sl.SightlineError, match="WanTransformer3DModel, which takes no camera"):
         sl.generate(stock, PICTURE, "", path)
-    with pytest.raises(sl.SightlineError, match="camera_guidance is given to a blind film"):
-        sl.generate(stock, PICTURE, "", path, camera_guidance=2.0, blind=True)
-    blind = sl.generate(stock, PICTURE, "", path, steps=1, blind=True)
+    with pytest.raises(sl.SightlineError, match="camera_guidance_scale is given with blind"):
+        sl.generate(stock, PICTURE, "", path, camera_guidance_scale=2.0, blind=True)
+    blind = sl.generate(stock, PICTURE, "", path, num_inference_steps=1, blind=True)
     with_camera = awake(sl.attach_camera(tiny_pipeline(), sl.Scope()))
-    assert np.array_equal(sl.generate(with_camera, PICTURE, "", path, steps=1, blind=True), blind)
-    assert not np.array_equal(sl.generate(with_camera, PICTURE, "", path, steps=1), blind)
+    assert np.array_equal(sl.generate(with_camera, PICTURE, "", path, num_inference_steps=1, blind=True), blind)
+    assert not np.array_equal(sl.generate(with_camera, PICTURE, "", path, num_inference_steps=1), blind)
 
 
 def test_models_that_want_or_cannot_use_a_first_frame_say_so():

@@ -42,7 +42,7 @@ def test_offloading_tiling_guidance_and_precision_change_what_they_should(found)
     configs, five = WAN["TI2V-5B"], found["TI2V-5B"]
     tiled = estimate(configs, *SHOT, torch.bfloat16, tiled=True)
     assert tiled.decoding < five.decoding / 3 and tiled.denoising == five.denoising
-    other = estimate(configs, *SHOT, torch.float32, guided=True)
+    other = estimate(configs, *SHOT, torch.float32, camera_guidance=True)
     assert other.denoising == 4 * five.denoising
     assert other.weights["transformer"] == 2 * five.weights["transformer"]
     assert other.weights["vae"] == five.weights["vae"]  # float32 in any case
@@ -107,7 +107,7 @@ def test_facts_of_files_and_of_a_loaded_pipeline_agree(tmp_path):
 
 
 def test_the_rehearsal_counts_what_is_alive():
-    with memory._Peak() as peak:
+    with memory._PeakBytes() as peak:
         x = torch.empty(1000, device="meta")
         for _ in range(5):
             x = x + 1  # two alive at a time

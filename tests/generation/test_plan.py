@@ -29,8 +29,15 @@ def test_what_a_job_leaves_open_is_the_shipped_frame_on_an_orbit():
     plan = make_plan(Job(), INFO)
     assert torch.equal(plan.trajectory.camera_to_world, moves.orbit(30, frames=5, width=48, height=32).camera_to_world)
     assert np.array_equal(plan.image, load_image(FIRST_FRAME, 48, 32)) and plan.prompt == shipped_caption()
-    assert (plan.steps, plan.cfg, plan.truth) == (LAB.num_inference_steps, LAB.guidance_scale, None)
-    assert make_plan(Job(prompt="", cfg=0.0), INFO).prompt == "" and make_plan(Job(cfg=0.0), INFO).cfg == 0.0
+    assert (plan.num_inference_steps, plan.guidance_scale, plan.ground_truth) == (
+        LAB.num_inference_steps,
+        LAB.guidance_scale,
+        None,
+    )
+    assert (
+        make_plan(Job(prompt="", guidance_scale=0.0), INFO).prompt == ""
+        and make_plan(Job(guidance_scale=0.0), INFO).guidance_scale == 0.0
+    )
     assert make_plan(Job(image=FIRST_FRAME), INFO).prompt == ""  # nobody knows what another picture shows
 
 
@@ -38,10 +45,10 @@ def test_a_world_is_filmed_along_its_own_path_or_from_its_first_camera(tmp_path)
     clip = sample_clip("walkthrough", 4, 5, 48, 32)
     own = make_plan(Job(world=4, style="walkthrough"), INFO)
     assert torch.equal(own.trajectory.camera_to_world, clip.true_trajectory.camera_to_world)
-    assert np.array_equal(own.image, own.truth[0]) and own.truth.shape == (5, 32, 48, 3)
+    assert np.array_equal(own.image, own.ground_truth[0]) and own.ground_truth.shape == (5, 32, 48, 3)
 
     still = make_plan(Job(world=4, style="walkthrough", move="static", prompt="mine"), INFO)
-    assert (still.truth == still.truth[0]).all() and still.prompt == "mine"
+    assert (still.ground_truth == still.ground_truth[0]).all() and still.prompt == "mine"
     assert still.trajectory.unit == "metre"
     assert torch.allclose(still.trajectory.camera_to_world[3], clip.true_trajectory.camera_to_world[0])
 

@@ -52,7 +52,7 @@ def test_the_parts_make_a_pipeline_that_takes_a_camera(parts, tmp_path):
     folder = assemble(tmp_path / "start", parts / "vae", parts / "text")
     pipe = sl.load_pipeline(folder, camera=sl.Scope())
     path = sl.moves.orbit(degrees=20, target_depth=2.0, frames=5, width=32, height=32)
-    video = sl.generate(pipe, np.zeros((32, 32, 3), np.uint8), "a red sofa, seen by day", path, steps=1)
+    video = sl.generate(pipe, np.zeros((32, 32, 3), np.uint8), "a red sofa, seen by day", path, num_inference_steps=1)
     assert video.shape == (5, 32, 32, 3)
     with pytest.raises(SightlineError, match="found no folder there"):
         assemble(tmp_path / "other", tmp_path / "nothing", parts / "text")

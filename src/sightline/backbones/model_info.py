@@ -1,4 +1,4 @@
-"""What can be known of a model from its configuration files, before any weight is loaded."""
+"""ModelInfo: what the configuration files of a model tell about it, before any weight is loaded."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.errors import SightlineError
 from sightline.files import read_json, reason
 
-Configs = Mapping[str, Mapping[str, Any]]  # by component; "" is the pipeline's own
+Configs = Mapping[str, Mapping[str, Any]]  # the configuration of each component by its name; "" is the pipeline itself
 
 _COMPONENTS = (*EXPERTS, "vae", "text_encoder")
-_LAB_WIDTH = 1024  # narrower transformers are the lab's
+_LAB_WIDTH = 1024  # a transformer with fewer channels than this is taken for the lab model
 
 
 # More steps or guidance bring the lab model's videos no nearer to the true views (docs/lab.md).
@@ -25,49 +25,51 @@ LAB = Defaults(num_frames=33, width=128, height=128, num_inference_steps=12, gui
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """How pixels become tokens, what the model takes, and what it is made for."""
+    """The strides of the tokens, the inputs that the model takes, and its default settings."""
 
     stride: TokenStride
     takes_image: bool
     takes_text_alone: bool
-    has_camera: bool
+    has_camera: bool  # whether a camera encoding was saved with the transformers
     defaults: Defaults
 
     @classmethod
     def from_configs(cls, configs: Configs) -> ModelInfo:
+        """Of a model whose configuration files were read (see read_configs)."""
         try:
             return cls._from_configs(configs)
         except (KeyError, TypeError, IndexError) as error:
             raise SightlineError(
-                f"the model's configuration lacks what it must say ({error!r}): expected Wan's."
+                f"the model's configuration is incomplete ({error!r}): expected that of a Wan pipeline."
             ) from None
 
     @classmethod
     def _from_configs(cls, configs: Configs) -> ModelInfo:
         pipeline, transformer, vae = configs[""], configs["transformer"], configs["vae"]
-        both = bool(pipeline.get("expand_timesteps"))  # TI2V-5B
+        does_both = bool(pipeline.get("expand_timesteps"))  # TI2V-5B
         image_channels = transformer["in_channels"] > vae["z_dim"]
-        release = TI2V_5B if both else I2V_A14B if image_channels else T2V_A14B
+        release = TI2V_5B if does_both else I2V_A14B if image_channels else T2V_A14B
         is_lab = transformer["num_attention_heads"] * transformer["attention_head_dim"] < _LAB_WIDTH
         return cls(
             stride=TokenStride.from_vae(vae, transformer["patch_size"]),
-            takes_image=both or image_channels,
-            takes_text_alone=both or not image_channels,
+            takes_image=does_both or image_channels,
+            takes_text_alone=does_both or not image_channels,
             has_camera=all("encoding" in configs[name] for name in EXPERTS if name in configs),
             defaults=LAB if is_lab else release.defaults,
         )
 
     @classmethod
     def of(cls, pipe: AnyWanPipeline) -> ModelInfo:
-        """Of a pipeline that is loaded."""
+        """Of a pipeline that has been loaded."""
         parts = {name: part.config for name in (*EXPERTS, "vae") if (part := getattr(pipe, name, None)) is not None}
         return cls.from_configs({"": pipe.config, **parts})
 
     def grid(self, num_frames: int, width: int, height: int) -> TokenGrid:
-        """The tokens of a video of this size."""
+        """The token grid of a video of this size."""
         return TokenGrid.from_video(num_frames, width, height, self.stride)
 
     def require_size(self, width: int, height: int) -> None:
+        """Refuse a size that does not fill whole tokens."""
         nearest = self.stride.nearest_size(width, height)
         if nearest != (width, height):
             raise SightlineError(
@@ -75,15 +77,16 @@ class ModelInfo:
                 f"the nearest is {nearest[0]}x{nearest[1]}."
             )
 
-    def require_frames(self, frames: int) -> None:
-        if (nearest := self.stride.nearest_num_frames(frames)) != frames:
+    def require_num_frames(self, num_frames: int) -> None:
+        """Refuse a number of frames that does not fill whole latent frames."""
+        if (nearest := self.stride.nearest_num_frames(num_frames)) != num_frames:
             raise SightlineError(
-                f"frames is {frames}: expected {self.stride.frames} n + 1 for this model, the nearest is {nearest}."
+                f"num_frames is {num_frames}: expected {self.stride.frames} n + 1 for this model, the nearest is {nearest}."
             )
 
 
 def read_configs(model: str) -> Configs:
-    """The configuration files of a folder in the hub's layout, or of a hub id (a few small files, kept in its cache)."""
+    """Read the configuration files of a model: a folder in the hub's layout, or a hub id (downloads a few small files)."""
     configs: dict[str, Mapping[str, Any]] = {"": _read(model, "model_index.json")}
     name = configs[""].get("_class_name")
     if name not in ("WanPipeline", "WanImageToVideoPipeline"):

@@ -39,7 +39,7 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
     """WanTransformer3DModel whose self-attention layers hold a camera encoding, named in the config as `encoding`.
 
     `forward` takes `attention_kwargs={"camera": CameraTokens}`; without it the model is its base, bit for bit. With
-    "camera_guidance": w beside it, the output is blind + w (seen - blind), where blind is that of absent cameras.
+    "camera_guidance_scale": w beside it, the output is blind + w (seen - blind), where blind is that of absent cameras.
     """
 
     _keep_in_fp32_modules = [*WanTransformer3DModel._keep_in_fp32_modules, "camera_encoding"]  # noqa: RUF012
@@ -172,10 +172,10 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         attention_kwargs: dict[str, Any] | None = None,
     ) -> Any:
         others = dict(attention_kwargs or {})
-        camera, guidance = others.pop("camera", None), others.pop("camera_guidance", 1.0)
+        camera, guidance = others.pop("camera", None), others.pop("camera_guidance_scale", 1.0)
         if unknown := set(others) - {"scale"}:  # diffusers would ignore it, and a misspelt camera would go unseen
             raise SightlineError(
-                f"attention_kwargs has {sorted(unknown)[0]!r}: expected 'camera', 'camera_guidance', and 'scale' for LoRA."
+                f"attention_kwargs has {sorted(unknown)[0]!r}: expected 'camera', 'camera_guidance_scale', and 'scale' for LoRA."
             )
         inputs = (hidden_states, timestep, encoder_hidden_states, encoder_hidden_states_image)
         packed = None if camera is None else self._packed(camera, hidden_states)

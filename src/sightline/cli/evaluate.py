@@ -196,7 +196,7 @@ class Efficiency(_Generating):
             self.camera_guidance_scale,
             self.seed,
         )
-        job = Job(frames=self.num_frames, size=self.size)
+        job = Job(num_frames=self.num_frames, size=self.size)
         label = self.label or default_label(self.options)
         results = measure_efficiency(model, job, sampling, label, self.runs, warm_up=not self.no_warm_up)
         print_line(write_efficiency(results, self.output))

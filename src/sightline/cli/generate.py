@@ -1,7 +1,7 @@
-"""sightline generate: an image, a prompt and a camera path go in, a video that follows the path comes out.
+"""sightline generate: generate a video from a first frame, a prompt and a camera trajectory, which the video follows.
 
-Without options, the lab model films a frame that ships on an orbit of 30 degrees. A folder is written: video.mp4, sheet.png
-(frames over time), path.png, path.json and settings.json; for a world also true.mp4 and side-by-side.mp4.
+Without options, the lab model continues a shipped first frame along an orbit of 30 degrees. A folder is written: video.mp4,
+sheet.png (frames over time), trajectory.png, trajectory.json and settings.json; for a world also true.mp4 and side-by-side.mp4.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Torch is loaded by `run`, not by the help."""
+    """Parse the arguments and run; only `run` imports torch, so that the help is quick."""
     command = tyro.cli(
         Generate, prog="sightline generate", description=__doc__, args=arguments, config=(FlagCreatePairsOff,)
     )
@@ -39,12 +39,12 @@ class Generate:
     job: Annotated[Job, arg(name="")] = field(default_factory=Job)
     options: Annotated[ModelOptions, arg(name="")] = field(default_factory=ModelOptions)
     jobs: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Many jobs: a .json list or a .csv table whose fields are the options of a job; those given here are defaults.
-    Goes on where it was stopped; also under `accelerate launch -m sightline generate --jobs FILE`."""
+    """Many jobs: a .json list or a .csv table whose fields are the options of a job. Options given here are the defaults.
+    Continues where it was stopped. Also runs under `accelerate launch -m sightline generate --jobs FILE`."""
     overwrite: bool = False
-    """Replace a folder that holds something, once the new one is ready."""
+    """Replace an earlier output folder, once the new one is ready."""
     estimate: bool = False
-    """Print the memory that the model needs for this job, from its configuration files alone, and stop."""
+    """Print the memory that this job needs, estimated from the model's configuration files, and stop."""
 
     def run(self) -> None:
         from sightline.generation.batch import read_jobs
@@ -62,10 +62,10 @@ class Generate:
             raise SightlineError(f"one job is given to {processes} processes: expected --jobs or --context-parallel.")
         model = Model(self.options) if state is None else Model(self.options, state.device, processes)
         model.on_load = lambda pipe: pipe.set_progress_bar_config(
-            desc="filming", leave=False, disable=rank > 0 or not sys.stderr.isatty()
+            desc="generating", leave=False, disable=rank > 0 or not sys.stderr.isatty()
         )
         if jobs is None:
-            _tell(self.job, run_job(model, self.job, overwrite=self.overwrite, rank=rank))
+            _print_done(self.job, run_job(model, self.job, overwrite=self.overwrite, rank=rank))
         else:
             self._run_all(model, jobs, state)
 
@@ -73,44 +73,45 @@ class Generate:
         from sightline.generation.batch import run_jobs
 
         rank, processes = (0, 1) if state is None else (state.process_index, state.num_processes)
-        failed = run_jobs(model, jobs, overwrite=self.overwrite, rank=rank, processes=processes, on_done=_tell)
+        failed = run_jobs(model, jobs, overwrite=self.overwrite, rank=rank, processes=processes, on_done=_print_done)
         if state is not None:
             from accelerate.utils import gather_object
 
-            # The first process to fail would take the others down with it: all wait, and all know.
+            # A process that exits with an error ends the others: all wait here, and learn of every failure.
             failed = gather_object(failed if self.options.context_parallel == "none" or rank == 0 else [])
         if failed and rank:
-            sys.exit(2)  # the first process says it for all
+            sys.exit(2)  # the first process prints the failures of all
         if failed:
             for folder, sentence in failed:
                 print(f"{folder}: {sentence}", file=sys.stderr)
             raise SightlineError(f"{len(failed)} of {len(jobs)} jobs failed: expected all to run; the others are done.")
 
 
-def _tell(job: Job, settings: dict[str, Any]) -> None:
+def _print_done(job: Job, settings: dict[str, Any]) -> None:
     if not settings:  # another process has written it
         return
-    found = settings["result"].get("psnr")
-    truth = f", {found['mean']:.2f} dB from the truth" if found else ""
-    print_line(f"wrote {job.output} ({settings['result']['seconds']:g} s{truth})")
+    psnr = settings["result"].get("psnr")
+    similarity = f", PSNR to the ground-truth video {psnr['mean']:.2f} dB" if psnr else ""
+    print_line(f"wrote {job.output} ({settings['result']['seconds']:g} s{similarity})")
 
 
 def _print_estimate(job: Job, options: ModelOptions) -> None:
     from sightline.generation.memory import GIB, OFFLOADS, estimate
-    from sightline.generation.plan import make_path
+    from sightline.generation.plan import make_trajectory
 
     model = Model(options)
     if model.configs is None:
         raise SightlineError("model is missing: expected --model, since the shipped one fits everywhere.")
-    path, guided = make_path(job, model.info), job.camera_cfg != 1.0
-    whole, tiled = (
-        estimate(model.configs, len(path), path.width, path.height, model.dtype, guided=guided, tiled=one)
-        for one in (False, True)
+    trajectory, camera_guidance = make_trajectory(job, model.info), job.camera_guidance_scale != 1.0
+    num_frames, width, height = len(trajectory), trajectory.width, trajectory.height
+    untiled, tiled = (
+        estimate(model.configs, num_frames, width, height, model.dtype, camera_guidance=camera_guidance, tiled=tiled)
+        for tiled in (False, True)
     )
     rows = [
-        (offload, f"{whole.device(offload) / GIB:.1f}", f"{tiled.device(offload) / GIB:.1f}", f"{whole.host / GIB:.1f}")
+        (offload, *(f"{size / GIB:.1f}" for size in (untiled.device(offload), tiled.device(offload), untiled.host)))
         for offload in OFFLOADS
     ]
     name = str(model.dtype).removeprefix("torch.")
-    title = f"GiB for {len(path)} frames of {path.width}x{path.height} in {name}, estimated"
+    title = f"GiB for {num_frames} frames of {width}x{height} in {name}, estimated"
     print_table(title, ("--offload", "GPU", "GPU, --tiled-decode", "main memory"), rows)

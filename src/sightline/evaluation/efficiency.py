@@ -78,7 +78,7 @@ def measure_efficiency(
     whole_number("runs", runs)
     model.require_camera()
     plan = make_plan(job.check(), model.info)
-    model.require_memory(plan, guided=sampling.camera_guidance_scale != 1.0)
+    model.require_memory(plan, camera_guidance=sampling.camera_guidance_scale != 1.0)
     pipe, device = model.pipe, model.device
     steps: list[list[float]] = []
     peaks: list[float] = []
@@ -88,8 +88,8 @@ def measure_efficiency(
         reset_peak_memory(device)
         try:
             generate(
-                pipe, plan.image, plan.prompt, plan.trajectory, steps=sampling.num_inference_steps,
-                guidance=sampling.guidance_scale, camera_guidance=sampling.camera_guidance_scale, seed=sampling.seed,
+                pipe, plan.image, plan.prompt, plan.trajectory, num_inference_steps=sampling.num_inference_steps,
+                guidance_scale=sampling.guidance_scale, camera_guidance_scale=sampling.camera_guidance_scale, seed=sampling.seed,
                 callback_on_step_end=timer.end_step,
             )  # fmt: skip
         finally:

@@ -116,7 +116,7 @@ def evaluate(
         height=height or of_model.height,
         near_depth=near_depth,
     )
-    loaded.info.require_frames(spec.num_frames)
+    loaded.info.require_num_frames(spec.num_frames)
     loaded.info.require_size(spec.width, spec.height)
     # The default worlds are held out as a whole, so they are not split.
     selection = Selection(
@@ -126,7 +126,7 @@ def evaluate(
     suite = Suite(metrics or DEFAULT_METRICS, weights, loaded.device).open(leave_out=not metrics)
     still = moves.static(frames=spec.num_frames, width=spec.width, height=spec.height)
     plan = Plan(still, None, "", sampling.num_inference_steps, sampling.guidance_scale)
-    loaded.require_memory(plan, guided=camera_guidance_scale != 1.0)
+    loaded.require_memory(plan, camera_guidance=camera_guidance_scale != 1.0)
     folder = Path(output or f"outputs/{protocol}")
     run = Run(protocol, folder, cases, sampling, suite, estimator, against, name)
     label = (label or default_label(loaded.options, name)) + (", blind" if blind else "")

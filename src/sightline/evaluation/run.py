@@ -197,8 +197,8 @@ def _generate(sampling: Sampling, model: Model, case: Case, index: int) -> np.nd
     try:
         return generate(
             model.pipe, Image.fromarray(case.clip.frames[0]), case.clip.caption, case.trajectory,
-            steps=sampling.num_inference_steps, guidance=sampling.guidance_scale,
-            camera_guidance=sampling.camera_guidance_scale, blind=sampling.blind, seed=sampling.seed + index,
+            num_inference_steps=sampling.num_inference_steps, guidance_scale=sampling.guidance_scale,
+            camera_guidance_scale=sampling.camera_guidance_scale, blind=sampling.blind, seed=sampling.seed + index,
         )  # fmt: skip
     except torch.OutOfMemoryError:
         raise _NotGenerated("the GPU's memory is full: expected --offload model, or a smaller --size.") from None

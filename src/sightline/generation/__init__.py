@@ -1,1 +1,1 @@
-"""From an image, a prompt and a path to a video: pipelines and the one-call API."""
+"""Generating videos: `sl.generate`, and the jobs of `sightline generate` from planning to the folder they write."""

@@ -1,4 +1,4 @@
-"""Many jobs from one file, spread over processes; a stopped batch goes on where it was."""
+"""Job files: many jobs in one table, divided among processes. A batch that was stopped continues where it stopped."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _FILES = ("image", "trajectory")
 
 
 def read_jobs(file: Path, base: Job) -> list[Job]:
-    """The jobs of a .json list of objects or of a .csv table; what a row does not say is as in `base`.
+    """Read the jobs of a .json list of objects or of a .csv table. A field that a row leaves out is that of `base`.
 
-    A row's output lies in base's, and is numbered where it has none. Its files are found from the table's own folder.
+    A row's output is a folder inside base's output, numbered where the row names none. Paths of its files are relative to
+    the folder of the table.
     """
     types, jobs = typing.get_type_hints(Job), []
     names = sorted(types)
@@ -57,9 +58,9 @@ def run_jobs(
     model: Model, jobs: Sequence[Job], *, overwrite: bool = False, rank: int = 0, processes: int = 1,
     on_done: Callable[[Job, dict[str, Any]], None] = lambda job, settings: None,
 ) -> list[tuple[str, str]]:  # fmt: skip
-    """Run this process's share; returns the folders that failed, each with its sentence. Finished ones are left alone.
+    """Run this process's part of the jobs; finished ones are left alone. Returns the folder and the error of each failure.
 
-    Processes that share each video (context parallel) all run all jobs, and the first writes.
+    With context parallelism every process runs every job, since they share each video, and the first one writes.
     """
     shared = model.options.context_parallel != "none"
     failed = []

@@ -1,4 +1,4 @@
-"""The picture that films start from where none is given: square, 28 mm across, made by docs/images.py."""
+"""The first frame that is used where none is given: square, seen through a 28 mm lens, rendered by docs/images.py."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ FIRST_FRAME = Path(__file__).with_name("first_frame.png")
 
 
 def shipped_caption() -> str:
-    """What it shows."""
+    """The caption of that frame, which its file holds."""
     with Image.open(FIRST_FRAME) as picture:
         return str(picture.info["Description"])

@@ -1,4 +1,4 @@
-"""generate: an image, a prompt and a camera path go in, a video that follows the path comes out."""
+"""generate: from a first frame, a prompt and a camera trajectory to a video that follows the trajectory."""
 
 from __future__ import annotations
 
@@ -18,40 +18,34 @@ from sightline.checks import checked_seed, number, whole_number
 from sightline.errors import SightlineError
 from sightline.images import as_frames, load_image
 
-_SET_BY_GENERATE = {
-    "height",
-    "width",
-    "num_frames",
-    "num_inference_steps",
-    "guidance_scale",
-    "generator",
-    "output_type",
-}
+_SET_BY_GENERATE = {"height", "width", "num_frames", "generator", "output_type"}
 
 
 def generate(
     pipe: AnyWanPipeline,
-    image: Any,  # a path, a PIL image, an array [H, W, 3], or None for text-to-video
+    image: Any,  # a file, a PIL image, an array [H, W, 3], or None for text-to-video
     prompt: str,
     trajectory: Trajectory,
     *,
     negative_prompt: str | None = None,
-    steps: int | None = None,
-    guidance: float | None = None,
-    camera_guidance: float = 1.0,
+    num_inference_steps: int | None = None,
+    guidance_scale: float | None = None,
+    camera_guidance_scale: float = 1.0,
     blind: bool = False,
     seed: int = 0,
     anchor: int | None = 0,
     latent_pose: LatentPose = "last",
     **options: Any,  # passed on to the pipeline
 ) -> np.ndarray:  # [T, H, W, 3] uint8
-    """Film the scene along the trajectory, which also sets the number of frames and the size of the picture.
+    """Generate a video along the trajectory, which also sets the number of frames and their size.
 
-    The image becomes the first frame: it is scaled to cover the trajectory's picture and cropped in the middle.
-    steps and guidance are the model's own unless given: 50 and 5 for TI2V-5B, 12 and 1 for the lab model.
-    guidance: of the text; both of its passes get the same camera. camera_guidance: 1 is the paper's; w takes each
-    pass with the camera and without it, and goes w times the way between them, at twice the cost.
-    blind: the model is not told the path, to see what it makes of the picture and the words alone; it need not take one.
+    image: becomes the first frame; it is scaled to cover the trajectory's picture and cropped in the middle.
+    num_inference_steps, guidance_scale: the model's own by default, 50 and 5 for TI2V-5B, 12 and 1 for the lab model.
+        Guidance is on the text; both of its passes get the same camera.
+    camera_guidance_scale: 1, as in the paper, runs the camera's pass alone. Any other value w also runs a pass without
+        the camera and extrapolates, without + w * (with - without), at twice the cost.
+    blind: do not condition on the trajectory; the model then needs no camera. For comparison.
+    anchor, latent_pose: see CameraTokens.from_trajectory.
     """
     require_pipeline(pipe)
     if not isinstance(trajectory, Trajectory):
@@ -63,23 +57,24 @@ def generate(
             f"prompt is a {type(prompt).__name__}: expected one text; call generate once for each video."
         )
     defaults = ModelInfo.of(pipe).defaults
-    steps = whole_number("steps", defaults.num_inference_steps if steps is None else steps)
-    guidance = number("guidance", defaults.guidance_scale if guidance is None else guidance)
+    num_inference_steps = defaults.num_inference_steps if num_inference_steps is None else num_inference_steps
+    guidance_scale = defaults.guidance_scale if guidance_scale is None else guidance_scale
+    whole_number("num_inference_steps", num_inference_steps)
+    number("guidance_scale", guidance_scale)
     checked_seed(seed)
     if reserved := sorted(set(options) & _SET_BY_GENERATE):
-        raise SightlineError(
-            f"{reserved[0]} is set by generate itself: expected trajectory, steps, guidance or seed instead."
-        )
-    # Models read no padding mask, so a prompt must be padded as in training: to 512, or, for a small model, to what its
-    # own tokenizer says.
+        raise SightlineError(f"{reserved[0]} is set by generate itself: expected trajectory or seed instead.")
+    # The models take no padding mask, so prompts must be padded as in training: to 512 tokens, or, for a small model, to
+    # the length that its own tokenizer states.
     options.setdefault("max_sequence_length", min(512, pipe.tokenizer.model_max_length))
-    camera: dict[str, Any] = {}
+    attention_kwargs: dict[str, Any] = {}
     if not blind:
-        camera["camera"] = camera_tokens(pipe, trajectory, anchor=anchor, latent_pose=latent_pose)
-    if number("camera_guidance", camera_guidance) != 1.0:
+        attention_kwargs["camera"] = camera_tokens(pipe, trajectory, anchor=anchor, latent_pose=latent_pose)
+    if number("camera_guidance_scale", camera_guidance_scale) != 1.0:
         if blind:
-            raise SightlineError("camera_guidance is given to a blind film: expected 1, since there is no camera.")
-        camera["camera_guidance"] = float(camera_guidance)
+            raise SightlineError("camera_guidance_scale is given with blind: expected 1, since there is no camera.")
+        attention_kwargs["camera_guidance_scale"] = float(camera_guidance_scale)
+    attention_kwargs |= options.pop("attention_kwargs", None) or {}
     pipe = pipeline_for_mode(pipe, with_image=image is not None)
     if image is not None:
         options["image"] = load_image(image, trajectory.width, trajectory.height)
@@ -89,10 +84,10 @@ def generate(
         height=trajectory.height,
         width=trajectory.width,
         num_frames=len(trajectory),
-        num_inference_steps=steps,
-        guidance_scale=guidance,
+        num_inference_steps=num_inference_steps,
+        guidance_scale=guidance_scale,
         generator=torch.Generator().manual_seed(seed),  # on the CPU: the same noise on every device
-        attention_kwargs={**camera, **(options.pop("attention_kwargs", None) or {})},
+        attention_kwargs=attention_kwargs,
         output_type="np",
         **options,
     ).frames[0]
@@ -102,7 +97,7 @@ def generate(
 def camera_tokens(
     pipe: AnyWanPipeline, trajectory: Trajectory, *, anchor: int | None = 0, latent_pose: LatentPose = "last"
 ) -> CameraTokens:
-    """The path on this pipeline's token grid, for `pipe(..., attention_kwargs={"camera": tokens})`."""
+    """The trajectory on this pipeline's token grid, for `pipe(..., attention_kwargs={"camera": tokens})`."""
     transformers = list(experts(pipe).values())
     for model in transformers:
         if not isinstance(model, CameraWanTransformer3DModel):
@@ -119,10 +114,10 @@ def camera_tokens(
 
 
 def _require_fit(trajectory: Trajectory, stride: TokenStride) -> None:
-    frames = len(trajectory)
-    if (nearest := stride.nearest_num_frames(frames)) != frames:
+    num_frames = len(trajectory)
+    if (nearest := stride.nearest_num_frames(num_frames)) != num_frames:
         raise SightlineError(
-            f"trajectory has {frames} frames: expected {stride.frames}n + 1, the nearest is {nearest} "
+            f"trajectory has {num_frames} frames: expected {stride.frames}n + 1, the nearest is {nearest} "
             f"(trajectory.resampled({nearest}))."
         )
     width, height = stride.nearest_size(trajectory.width, trajectory.height)
@@ -134,18 +129,20 @@ def _require_fit(trajectory: Trajectory, stride: TokenStride) -> None:
 
 
 def pipeline_for_mode(pipe: AnyWanPipeline, with_image: bool) -> AnyWanPipeline:
-    """The image-to-video or text-to-video pipeline over the same parts; refused where the model cannot do it."""
-    both = bool(pipe.config.expand_timesteps)  # TI2V-5B
-    takes_image = pipe.transformer.config.in_channels > pipe.vae.config.z_dim
-    if with_image and not (both or takes_image):
+    """The image-to-video or the text-to-video pipeline over the same components; refused where the model cannot do it."""
+    does_both = bool(pipe.config.expand_timesteps)  # TI2V-5B
+    has_image_channels = pipe.transformer.config.in_channels > pipe.vae.config.z_dim
+    if with_image and not (does_both or has_image_channels):
         raise SightlineError("image was given but this model is text-to-video only: expected image=None.")
-    if not with_image and not both and takes_image:
+    if not with_image and not does_both and has_image_channels:
         raise SightlineError("image is missing: expected a first frame, since this model is image-to-video only.")
-    wanted = WanImageToVideoPipeline if with_image else WanPipeline
-    if isinstance(pipe, wanted):
+    pipeline_class = WanImageToVideoPipeline if with_image else WanPipeline
+    if isinstance(pipe, pipeline_class):
         return pipe
     flags = {name: pipe.config[name] for name in ("boundary_ratio", "expand_timesteps")}
-    parts = {name: part for name, part in pipe.components.items() if name not in ("image_encoder", "image_processor")}
-    other = wanted(**parts, **flags)
-    other.set_progress_bar_config(**getattr(pipe, "_progress_bar_config", {}))
-    return other
+    components = {
+        name: part for name, part in pipe.components.items() if name not in ("image_encoder", "image_processor")
+    }
+    converted = pipeline_class(**components, **flags)
+    converted.set_progress_bar_config(**getattr(pipe, "_progress_bar_config", {}))
+    return converted

@@ -1,4 +1,4 @@
-"""How much memory a model needs, from its configuration files alone, and what to use where there is too little."""
+"""Estimates the memory that a model needs from its configuration files, and says what to use where there is too little."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from sightline.backbones.stock import EXPERTS
 from sightline.errors import SightlineError
 
 GIB = 2**30
-OFFLOADS = ("none", "model", "group", "sequential")  # from the fastest to the leanest
-_ATTENTION, _TOKEN_TIME = 40, 36  # bytes per token and channel in bf16, measured: a layer, and timesteps of their own
-_MARGIN = 1.1  # kernels' workspaces and the allocator's gaps
+OFFLOADS = ("none", "model", "group", "sequential")  # from the fastest to the one that needs the least memory
+# Bytes per token and channel in bfloat16, measured: of a layer, and of the embedding where each token has a timestep.
+_ATTENTION, _TOKEN_TIME = 40, 36
+_MARGIN = 1.1  # for the workspaces of kernels and the gaps of the allocator
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes. blocks: the largest layer of each part, which is what offloading by groups keeps on the device."""
+    """Bytes. blocks: the largest layer of each component, which is what group offloading keeps on the device."""
 
     weights: Mapping[str, int]
     blocks: Mapping[str, int]
@@ -33,26 +34,33 @@ class Estimate:
     decoding: int
 
     def device(self, offload: str) -> int:
-        """At the worst moment, on the device that computes."""
+        """Peak on the device that computes."""
         work = dict.fromkeys(EXPERTS, self.denoising) | {"vae": self.decoding}
         if offload == "none":
             peak = sum(self.weights.values()) + max(work.values())
         elif offload == "model":
             peak = max(size + work.get(name, 0) for name, size in self.weights.items())
-        else:  # one group at work and one on its way
+        else:  # one group computes while the next one is copied
             peak = max(2 * size + work.get(name, 0) for name, size in self.blocks.items())
         return int(peak * _MARGIN)
 
     @property
     def host(self) -> int:
-        """All weights pass through main memory, and stay there when they are offloaded."""
+        """Main memory: all weights pass through it, and stay there when they are offloaded."""
         return sum(self.weights.values())
 
 
 def estimate(
-    configs: Configs, frames: int, width: int, height: int, dtype: torch.dtype, *, guided: bool = False, tiled: bool = False
-) -> Estimate:  # fmt: skip
-    """guided: with camera guidance, whose two passes are one batch. tiled: the VAE decodes tile by tile."""
+    configs: Configs,
+    num_frames: int,
+    width: int,
+    height: int,
+    dtype: torch.dtype,
+    *,
+    camera_guidance: bool = False,
+    tiled: bool = False,
+) -> Estimate:
+    """The memory for one video. camera_guidance: its two passes are one batch. tiled: the VAE decodes tile by tile."""
     info, size = ModelInfo.from_configs(configs), dtype.itemsize
     parts = {name: _on_meta(name, config) for name, config in configs.items() if name}
     weights = {
@@ -62,23 +70,23 @@ def estimate(
     transformer = configs["transformer"]
     channels = transformer["num_attention_heads"] * transformer["attention_head_dim"]
     per_channel = _ATTENTION + (_TOKEN_TIME if configs[""].get("expand_timesteps") else 0)
-    tokens = info.grid(frames, width, height).num_tokens * (2 if guided else 1)
+    tokens = info.grid(num_frames, width, height).num_tokens * (2 if camera_guidance else 1)
     denoising = tokens * channels * per_channel * size // 2
-    vae, video = parts["vae"], frames * height * width * 3 * 4
+    vae, video = parts["vae"], num_frames * height * width * 3 * 4
     if tiled:
         width, height = min(width, vae.tile_sample_min_width), min(height, vae.tile_sample_min_height)
-    # The VAE decodes latent frames one after the other; the third is the first that finds every cache full.
+    # The VAE decodes one latent frame after the other; from the third on, all of its caches are full.
     decoding = _decoding_peak(vae, width, height) + 2 * video
     return Estimate(weights, blocks, denoising, decoding)
 
 
-def require_memory(found: Estimate, offload: str, device: torch.device, tiled: bool) -> str:
-    """One line of numbers; where they do not fit, one sentence that says what to use instead."""
+def require_memory(needs: Estimate, offload: str, device: torch.device, tiled: bool) -> str:
+    """One line that states the estimate; refuses what does not fit, and says what to use instead."""
     import psutil  # comes with accelerate
 
     room = psutil.virtual_memory().available
     if device.type == "cpu":
-        needed = found.device("none")
+        needed = needs.device("none")
         if needed > room:
             raise SightlineError(
                 f"the model needs about {needed / GIB:.0f} GiB of memory and {room / GIB:.0f} are free: expected a smaller "
@@ -86,31 +94,33 @@ def require_memory(found: Estimate, offload: str, device: torch.device, tiled: b
             )
         return f"memory, estimated: {needed / GIB:.1f} of {room / GIB:.1f} GiB"
     free, _ = torch.cuda.mem_get_info(device)
-    needed = found.device(offload)
+    needed = needs.device(offload)
     if needed > free:
         raise SightlineError(
             f"the model needs about {needed / GIB:.0f} GiB on the GPU with --offload {offload} and {free / GIB:.0f} are free: "
-            f"expected {_advice(found, offload, free, tiled)} (--ignore-memory tries all the same)."
+            f"expected {_advice(needs, offload, free, tiled)} (--ignore-memory tries all the same)."
         )
-    if found.host > room and offload != "none":
+    if needs.host > room and offload != "none":
         raise SightlineError(
-            f"the model needs about {found.host / GIB:.0f} GiB of main memory for --offload {offload} and "
+            f"the model needs about {needs.host / GIB:.0f} GiB of main memory for --offload {offload} and "
             f"{room / GIB:.0f} are free: expected --offload none, or more memory (--ignore-memory tries all the same)."
         )
-    return f"memory, estimated: {needed / GIB:.1f} of {free / GIB:.1f} GiB on the GPU, {found.host / GIB:.1f} in main memory"
+    return f"memory, estimated: {needed / GIB:.1f} of {free / GIB:.1f} GiB on the GPU, {needs.host / GIB:.1f} in main memory"
 
 
-def _advice(found: Estimate, offload: str, free: int, tiled: bool) -> str:
+def _advice(needs: Estimate, offload: str, free: int, tiled: bool) -> str:
     leaner = OFFLOADS[OFFLOADS.index(offload) + 1 :]
-    fitting = [one for one in leaner if found.device(one) <= free]
+    fitting = [offload for offload in leaner if needs.device(offload) <= free]
     if fitting:
-        return f"--offload {fitting[0]}, which needs about {found.device(fitting[0]) / GIB:.0f} GiB"
+        return f"--offload {fitting[0]}, which needs about {needs.device(fitting[0]) / GIB:.0f} GiB"
     options = [] if tiled else ["--tiled-decode"]
-    return ", ".join([*([f"--offload {leaner[-1]}"] if leaner else []), *options, "a smaller --size or fewer --frames"])
+    return ", ".join(
+        [*([f"--offload {leaner[-1]}"] if leaner else []), *options, "a smaller --size or fewer --num-frames"]
+    )
 
 
 def _on_meta(name: str, config: Mapping[str, Any]) -> Any:
-    """The part without its weights."""
+    """The component without its weights."""
     from diffusers import AutoencoderKLWan, WanTransformer3DModel
     from transformers import UMT5Config, UMT5EncoderModel
 
@@ -125,11 +135,13 @@ def _on_meta(name: str, config: Mapping[str, Any]) -> Any:
             kind = CameraWanTransformer3DModel if "encoding" in config else WanTransformer3DModel
             return kind.from_config(dict(config))
     except (TypeError, ValueError, KeyError) as error:
-        raise SightlineError(f"the {name} has a configuration that makes no model ({error}): expected Wan's.") from None
+        raise SightlineError(
+            f"the configuration of the {name} is not valid ({error}): expected that of a Wan pipeline."
+        ) from None
 
 
 def _largest_block(part: nn.Module) -> int:
-    """Parameters of the largest layer of any list of layers, or of a large table beside them (the text's embedding)."""
+    """Parameters of the largest layer in any list of layers, or of a larger embedding beside them (the text encoder's)."""
     sizes = [
         sum(p.numel() for p in child.parameters())
         for m in part.modules()
@@ -141,16 +153,16 @@ def _largest_block(part: nn.Module) -> int:
 
 
 def _decoding_peak(vae: Any, width: int, height: int) -> int:
-    """Bytes alive at the worst moment of a decoding: rehearsed with tensors that have shapes and no content."""
-    spatial, peak = vae.config.scale_factor_spatial, _Peak()
+    """Peak bytes while the VAE decodes, found by running it on the meta device."""
+    spatial, peak = vae.config.scale_factor_spatial, _PeakBytes()
     latents = torch.empty(1, vae.config.z_dim, 3, height // spatial, width // spatial, device="meta")
     with suppress(NotImplementedError), torch.no_grad(), torch.device("meta"), peak:
         vae.decode(latents, return_dict=False)
     return peak.bytes
 
 
-class _Peak(TorchDispatchMode):
-    """Counts the bytes of all storages alive after each operation."""
+class _PeakBytes(TorchDispatchMode):
+    """The largest number of bytes, over all operations, of the storages that are alive after one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -159,9 +171,9 @@ class _Peak(TorchDispatchMode):
 
     def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = operation(*args, **(kwargs or {}))
-        for one in tree_leaves(result):
-            if isinstance(one, Tensor):
-                storage = one.untyped_storage()
+        for leaf in tree_leaves(result):
+            if isinstance(leaf, Tensor):
+                storage = leaf.untyped_storage()
                 self._alive[storage._cdata] = (StorageWeakRef(storage), storage.nbytes())
         self._alive = {key: pair for key, pair in self._alive.items() if not pair[0].expired()}
         self.bytes = max(self.bytes, sum(size for _, size in self._alive.values()))

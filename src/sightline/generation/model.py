@@ -1,4 +1,4 @@
-"""The model of a run: its options, its ModelInfo, and the pipeline, loaded on first use and put where it computes."""
+"""The model of a run: its options, its ModelInfo, and the pipeline, which is loaded on first use."""
 
 from __future__ import annotations
 
@@ -26,31 +26,33 @@ _log = logging.getLogger("sightline")
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Which model films, and how it is laid out on the machine."""
+    """Which model generates, and how it runs on this machine."""
 
     model: Annotated[str | None, arg(metavar="M", help_behavior_hint="")] = None
-    """Hub id or folder of a Wan pipeline; without it, the lab model that ships ("lab": the same without its camera)."""
+    """Hub id or folder of a Wan pipeline. Default: the lab model that ships ("lab" is the same model without a camera)."""
     camera: Annotated[Path | None, arg(metavar="WEIGHTS", help_behavior_hint="")] = None
-    """Camera weights: a file, or a folder with one for each expert; without it, those inside the model."""
+    """Camera weights: a file, or a folder with one file for each expert. Default: those saved with the model."""
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
-    """Of transformers and text encoder; auto is bfloat16 on a GPU and float32 elsewhere. The VAE is float32."""
+    """Data type of the transformers and the text encoder; auto is bfloat16 on a GPU and float32 elsewhere. The VAE always
+    runs in float32."""
     offload: Literal["none", "model", "group", "sequential"] = "none"
-    """Where weights wait: all on the GPU, or in main memory, coming by whole models, by layers, or one by one."""
+    """Keep weights in main memory and move them to the GPU when they are needed: whole models, groups of layers, or single
+    layers. none keeps everything on the GPU."""
     compile: bool = False
-    """Compile the transformer's blocks: a slow first step, faster ones after it."""
+    """Compile the transformer's blocks: the first step is slow, the others are faster."""
     fused: bool = False
-    """Fused kernels (`sl.accelerate`): about a tenth faster with --compile, equal but for rounding. For CUDA."""
+    """Use the fused kernels (`sl.accelerate`), on CUDA: about a tenth faster with --compile, equal up to rounding."""
     attention: Annotated[str | None, arg(metavar="BACKEND", help_behavior_hint="")] = None
-    """Attention backend of diffusers: native, flash, _flash_3, sage, xformers, ..."""
+    """Attention backend of diffusers, such as native, flash, _flash_3, sage or xformers."""
     tiled_decode: bool = False
     """Decode the video tile by tile: less memory, slower."""
     context_parallel: Literal["none", "ulysses"] = "none"
-    """Share each video among the processes of `torchrun` instead of sharing out the jobs."""
+    """Split each video among the processes of `torchrun`, instead of giving each process its own jobs."""
     ignore_memory: bool = False
-    """Go on where the estimate says that memory will not do."""
+    """Run even if the estimate says that memory will not suffice."""
 
 
-def _usual_device() -> torch.device:
+def _default_device() -> torch.device:
     import torch
 
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -58,13 +60,13 @@ def _usual_device() -> torch.device:
 
 @dataclass(eq=False)
 class Model:
-    """One model for all jobs of a run. device: the GPU where there is one."""
+    """One model for all jobs of a run. device: the GPU by default, where there is one."""
 
     options: ModelOptions
-    device: torch.device = field(default_factory=_usual_device)
+    device: torch.device = field(default_factory=_default_device)
     processes: int = 1
     on_load: Callable[[AnyWanPipeline], None] = lambda pipe: None
-    digests: dict[str, str] = field(default_factory=dict)  # of each part's weights, once it is loaded
+    digests: dict[str, str] = field(default_factory=dict)  # of each component's weights, once they are loaded
 
     def __post_init__(self) -> None:
         if self.options.offload != "none" and self.device.type == "cpu":
@@ -75,7 +77,7 @@ class Model:
             )
         camera = self.options.camera
         if camera is not None and not camera.exists():
-            raise SightlineError(f"camera {camera} does not exist: expected a camera file or folder.")
+            raise SightlineError(f"camera {camera} does not exist: expected camera weights, a file or a folder.")
 
     @property
     def dtype(self) -> torch.dtype:
@@ -86,7 +88,7 @@ class Model:
 
     @cached_property
     def configs(self) -> Configs | None:
-        """None for what is small enough to ask itself: the shipped model, and the untrained ones."""
+        """The configuration files. None for the shipped and the untrained models, which are small enough to be loaded first."""
         from sightline.backbones.model_info import read_configs
 
         name = self.options.model
@@ -94,6 +96,7 @@ class Model:
 
     @cached_property
     def info(self) -> ModelInfo:
+        """What is known of the model before its weights are loaded."""
         from sightline.backbones.model_info import ModelInfo
 
         if self.configs is None:
@@ -101,27 +104,29 @@ class Model:
         return ModelInfo.from_configs(self.configs)
 
     def require_camera(self, instead: str = "") -> None:
-        """Refuse a model that would not know what to do with a path. instead: what else could be done."""
+        """Refuse a model that takes no camera. instead: another option to name in the message."""
         if not self.info.has_camera and self.options.camera is None:
             raise SightlineError(
                 f"model {self.options.model!r} takes no camera: expected --camera WEIGHTS with it{instead}."
             )
 
-    def require_memory(self, plan: Plan, guided: bool) -> None:
-        """Refuse, before loading, what will not fit."""
-        from sightline.generation.memory import estimate, require_memory
+    def require_memory(self, plan: Plan, camera_guidance: bool) -> None:
+        """Refuse, before weights are loaded, what will not fit into memory."""
+        from sightline.generation.memory import GIB, estimate, require_memory
 
         if self.configs is None or self.options.ignore_memory or "pipe" in self.__dict__:
             return
-        path, tiled = plan.trajectory, self.options.tiled_decode
-        found = estimate(self.configs, len(path), path.width, path.height, self.dtype, guided=guided, tiled=tiled)
-        line = require_memory(found, self.options.offload, self.device, tiled)
-        if found.host > 2**30:  # nobody asks about less
+        tiled, size = self.options.tiled_decode, (plan.trajectory.width, plan.trajectory.height)
+        needed = estimate(
+            self.configs, len(plan.trajectory), *size, self.dtype, camera_guidance=camera_guidance, tiled=tiled
+        )
+        line = require_memory(needed, self.options.offload, self.device, tiled)
+        if needed.host > GIB:  # small models need no note
             _log.info("%s", line)
 
     @cached_property
     def pipe(self) -> AnyWanPipeline:
-        """Loaded, measured, and put where it computes."""
+        """The pipeline, loaded on first use and placed on its device."""
         import torch
         from safetensors import SafetensorError
 
@@ -139,7 +144,7 @@ class Model:
             raise SightlineError(
                 f"model {options.model!r} cannot be loaded ({reason(error)}): expected the files of a Wan pipeline."
             ) from None
-        self._measure(pipe)  # before offloading, which leaves some weights nowhere to be read
+        self._note_digests(pipe)  # before offloading, after which some weights cannot be read
         try:
             self._place(pipe, list(experts(pipe).values()))
         except (ValueError, RuntimeError, ImportError, NotImplementedError) as error:
@@ -153,14 +158,14 @@ class Model:
 
     @classmethod
     def of(cls, pipe: AnyWanPipeline) -> Model:
-        """A pipeline that somebody else has loaded and put into its place."""
+        """The model of a pipeline that the caller has loaded and placed."""
         model = cls(ModelOptions(), device=pipe.device)
         model.__dict__["pipe"] = pipe
-        model._measure(pipe)
+        model._note_digests(pipe)
         return model
 
-    def _measure(self, pipe: AnyWanPipeline) -> None:
-        """Note the digests of all weights, the camera's apart."""
+    def _note_digests(self, pipe: AnyWanPipeline) -> None:
+        """Digests of the weights of each component, and of its camera parameters separately."""
         from torch.nn import ModuleList
 
         from sightline.backbones.pipelines import experts
@@ -199,7 +204,7 @@ class Model:
                 model.compile_repeated_blocks(fullgraph=options.offload == "none")
 
     def settings(self) -> dict[str, Any]:
-        """What a file of settings says of the model."""
+        """The model's part of a settings.json."""
         from sightline.kernels import why_not
 
         options = self.options

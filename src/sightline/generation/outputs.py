@@ -1,4 +1,4 @@
-"""Filming a job and writing its folder: the video and what it takes to judge it and to make it again."""
+"""Running a job: generates its video and writes its folder, with all that is needed to judge and to repeat it."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ SETTINGS = "settings.json"
 
 
 def run_job(model: Model, job: Job, *, overwrite: bool = False, rank: int = 0) -> dict[str, Any]:
-    """Film the job and write its folder, whole or not at all; returns what its settings.json holds.
+    """Generate the job's video and write its folder, completely or not at all; returns the content of its settings.json.
 
-    Everything that can be refused is refused before weights are loaded. rank: of processes that share one video, only
-    the first writes.
+    Everything that can be refused is refused before weights are loaded. rank: of processes that share one video (context
+    parallel), only the first writes.
     """
     started = time.monotonic()
-    if not overwrite or not (job.output / SETTINGS).is_file():  # what is replaced is a film, not somebody's papers
+    if not overwrite or not (job.output / SETTINGS).is_file():  # overwrite only what an earlier job wrote
         require_empty(job.output)
     model.require_camera()
     plan = make_plan(job.check(), model.info)
-    model.require_memory(plan, guided=job.camera_cfg != 1.0)
+    model.require_memory(plan, camera_guidance=job.camera_guidance_scale != 1.0)
     if model.options.context_parallel != "none":
-        # No process may fail alone before the others are through: the folder is opened when the film is ready.
-        video = _filmed(model, job, plan)
+        # No process may fail alone before the others are done: the folder is created when the video is ready.
+        video = _generate(model, job, plan)
         if rank:
             return {}
         with atomic_folder(job.output, overwrite) as folder:
             return _write(folder, model, job, plan, video, started)
-    with atomic_folder(job.output, overwrite) as folder:  # before the work, so that a wrong place costs none
+    with atomic_folder(job.output, overwrite) as folder:  # created before the work, so that a bad path fails early
         _require_space(folder, plan, job.output)
-        return _write(folder, model, job, plan, _filmed(model, job, plan), started)
+        return _write(folder, model, job, plan, _generate(model, job, plan), started)
 
 
 def request(options: ModelOptions, job: Job) -> dict[str, Any]:
-    """What decides the film: two equal ones need not be made twice."""
+    """Everything that decides the video: jobs with equal requests give the same one."""
     files = {"image": job.image, "trajectory": job.trajectory}
     return {
         **job.settings(),
@@ -64,72 +64,88 @@ def request(options: ModelOptions, job: Job) -> dict[str, Any]:
 
 
 def is_finished(options: ModelOptions, job: Job) -> bool:
-    """Whether the job's folder holds this very film; a folder that holds another one is refused."""
+    """Whether the job's folder holds the video of this very request; a folder with another video is refused."""
     if not (job.output / SETTINGS).is_file():
         return False
-    found = read_json(job.output / SETTINGS, "the settings of a video").get("request")
-    if not isinstance(found, dict):
+    earlier = read_json(job.output / SETTINGS, "the settings of a video").get("request")
+    if not isinstance(earlier, dict):
         raise SightlineError(f"{job.output / SETTINGS} cannot be read: expected the settings of a video.")
     wanted = request(options, job)
-    if different := [name for name in wanted if found.get(name) != wanted[name]]:
+    if different := [name for name in wanted if earlier.get(name) != wanted[name]]:
         name = different[0]
         raise SightlineError(
-            f"{job.output} holds a film with {name} {found.get(name)!r}: expected {wanted[name]!r}, another folder, or "
+            f"{job.output} holds a video with {name} {earlier.get(name)!r}: expected {wanted[name]!r}, another folder, or "
             "--overwrite to replace it."
         )
     return True
 
 
-def _filmed(model: Model, job: Job, plan: Plan) -> np.ndarray:  # -> [T, H, W, 3] uint8
+def _generate(model: Model, job: Job, plan: Plan) -> np.ndarray:  # -> [T, H, W, 3] uint8
     try:
         return generate(
-            model.pipe, plan.image, plan.prompt, plan.trajectory, negative_prompt=job.negative_prompt, steps=plan.steps,
-            guidance=plan.cfg, camera_guidance=job.camera_cfg, seed=job.seed,
-        )  # fmt: skip
+            model.pipe,
+            plan.image,
+            plan.prompt,
+            plan.trajectory,
+            negative_prompt=job.negative_prompt,
+            num_inference_steps=plan.num_inference_steps,
+            guidance_scale=plan.guidance_scale,
+            camera_guidance_scale=job.camera_guidance_scale,
+            seed=job.seed,
+        )
     except torch.OutOfMemoryError:
         raise SightlineError(
-            "the GPU's memory is full: expected --offload model or group, --tiled-decode, a smaller --size or fewer --frames."
+            "the GPU's memory is full: expected --offload model or group, --tiled-decode, a smaller --size or fewer "
+            "--num-frames."
         ) from None
 
 
 def _write(folder: Path, model: Model, job: Job, plan: Plan, video: np.ndarray, started: float) -> dict[str, Any]:
-    path, title = (
-        plan.trajectory,
-        str(job.trajectory or job.move or (DEFAULT_MOVE if job.world is None else "own path")),
-    )
+    trajectory, truth = plan.trajectory, plan.ground_truth
     result: dict[str, Any] = {}
-    save_video(video, folder / "video.mp4", fps=path.fps)
-    films, captions = [video], [f"{title} | {plan.prompt}"]
-    if plan.truth is not None:
-        decibels = psnr(video, plan.truth)
-        result["psnr"] = {"mean": round(float(decibels.mean()), 3), "of each frame": np.round(decibels, 3).tolist()}
-        save_video(plan.truth, folder / "true.mp4", fps=path.fps)
-        save_video(side_by_side(plan.truth, video), folder / "side-by-side.mp4", fps=path.fps)
-        films, captions = [plan.truth, video], ["true", f"generated | {captions[0]}"]
-    contact_sheet(films, captions).save(folder / "sheet.png")
-    path.plot(folder / "path.png", title=title)
-    path.save(folder / "path.json")
-    result["sha256 of video.mp4"] = file_digest(folder / "video.mp4")
+    title = str(job.trajectory or job.move or (DEFAULT_MOVE if job.world is None else "own trajectory"))
+    save_video(video, folder / "video.mp4", fps=trajectory.fps)
+    videos, captions = [video], [f"{title} | {plan.prompt}"]
+    if truth is not None:
+        decibels = psnr(video, truth)
+        result["psnr"] = {"mean": round(float(decibels.mean()), 3), "per_frame": np.round(decibels, 3).tolist()}
+        save_video(truth, folder / "true.mp4", fps=trajectory.fps)
+        save_video(side_by_side(truth, video), folder / "side-by-side.mp4", fps=trajectory.fps)
+        videos, captions = [truth, video], ["true", f"generated | {captions[0]}"]
+    contact_sheet(videos, captions).save(folder / "sheet.png")
+    trajectory.plot(folder / "trajectory.png", title=title)
+    trajectory.save(folder / "trajectory.json")
+    result["video_sha256"] = file_digest(folder / "video.mp4")
     result["seconds"] = round(time.monotonic() - started, 1)
     settings = {
         "request": request(model.options, job),
-        "filmed": {
-            "path": title, "prompt": plan.prompt, "negative_prompt": job.negative_prompt, "first frame": plan.image is not None,
-            "frames": len(path), "width": path.width, "height": path.height, "fps": path.fps, "steps": plan.steps,
-            "cfg": plan.cfg, "camera_cfg": job.camera_cfg, "seed": job.seed,
+        "generated": {
+            "trajectory": title,
+            "prompt": plan.prompt,
+            "negative_prompt": job.negative_prompt,
+            "first_frame": plan.image is not None,
+            "num_frames": len(trajectory),
+            "width": trajectory.width,
+            "height": trajectory.height,
+            "fps": trajectory.fps,
+            "num_inference_steps": plan.num_inference_steps,
+            "guidance_scale": plan.guidance_scale,
+            "camera_guidance_scale": job.camera_guidance_scale,
+            "seed": job.seed,
         },
         "model": model.settings(),
         "versions": _versions(),
         "result": result,
-    }  # fmt: skip
+    }
     write_atomic(folder / SETTINGS, json.dumps(settings, indent=2, ensure_ascii=False) + "\n")
     return settings
 
 
 def _require_space(folder: Path, plan: Plan, output: Path) -> None:
-    """Films are smaller than their pixels: where those fit, the folder will."""
-    path = plan.trajectory
-    needed = len(path) * path.height * path.width * 3 * (1 if plan.truth is None else 4)
+    """Refuse a disk that could not hold the pixels uncompressed, which are larger than the files."""
+    trajectory = plan.trajectory
+    pixels = len(trajectory) * trajectory.height * trajectory.width
+    needed = pixels * 3 * (1 if plan.ground_truth is None else 4)
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise SightlineError(

@@ -1,4 +1,4 @@
-"""From a job to what is filmed: the first frame, the words, the path on the model's grid, and the truth where it is known."""
+"""From a job to a plan: everything that the job leaves to defaults is decided, before any weight is loaded."""
 
 from __future__ import annotations
 
@@ -25,82 +25,86 @@ _log = logging.getLogger("sightline")
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """Everything a job left open, decided. image: None is text-to-video. truth: [T, H, W, 3] uint8, of a world."""
+    """What is generated, with every default filled in."""
 
     trajectory: Trajectory
-    image: Image.Image | None
+    image: Image.Image | None  # the first frame; None is text-to-video
     prompt: str
-    steps: int
-    cfg: float
-    truth: np.ndarray | None = None
+    num_inference_steps: int
+    guidance_scale: float
+    ground_truth: np.ndarray | None = None  # [T, H, W, 3] uint8, rendered, where the job is a world
 
 
 def make_plan(job: Job, info: ModelInfo) -> Plan:
-    """Refuses what cannot be filmed, before any weight is loaded."""
+    """The plan of a job for a model; refuses what the model cannot do."""
     defaults = info.defaults
-    steps, cfg = job.steps or defaults.num_inference_steps, defaults.guidance_scale if job.cfg is None else job.cfg
-    path = make_path(job, info)
+    num_inference_steps = job.num_inference_steps or defaults.num_inference_steps
+    guidance_scale = defaults.guidance_scale if job.guidance_scale is None else job.guidance_scale
+    sampling = (num_inference_steps, guidance_scale)
+    trajectory = make_trajectory(job, info)
     if job.world is not None:
         _require_image_model(info, "world")
-        path, truth, caption = _filmed(job, path)
-        return Plan(path, Image.fromarray(truth[0]), _first(job.prompt, caption), steps, cfg, truth)
+        trajectory, video, caption = _render_world(job, trajectory)
+        return Plan(trajectory, Image.fromarray(video[0]), _default(job.prompt, caption), *sampling, video)
     if job.text_only or (job.image is None and job.prompt is not None and not info.takes_image):
         if not info.takes_text_alone:
             raise SightlineError("text_only is given but this model is image-to-video only: expected an image.")
-        return Plan(path, None, _first(job.prompt, ""), steps, cfg)
+        return Plan(trajectory, None, _default(job.prompt, ""), *sampling)
     if not info.takes_image and job.image is None:
         raise SightlineError("prompt is missing: expected one, since this model is text-to-video only.")
     _require_image_model(info, "image")
-    image = load_image(job.image or FIRST_FRAME, path.width, path.height)
-    # Somebody's own picture without words gets none; the shipped one has its caption.
-    return Plan(path, image, _first(job.prompt, "" if job.image else shipped_caption()), steps, cfg)
+    image = load_image(job.image or FIRST_FRAME, trajectory.width, trajectory.height)
+    # A user's own image without a prompt gets the empty one; the shipped frame has a caption.
+    return Plan(trajectory, image, _default(job.prompt, "" if job.image else shipped_caption()), *sampling)
 
 
-def _first(given: str | None, otherwise: str) -> str:
-    return otherwise if given is None else given
+def _default(prompt: str | None, default: str) -> str:
+    return default if prompt is None else prompt
 
 
-def make_path(job: Job, info: ModelInfo) -> Trajectory:
-    """The job's own path; a world's is put into its place later."""
-    frames = job.frames or info.defaults.num_frames
-    info.require_frames(frames)
+def make_trajectory(job: Job, info: ModelInfo) -> Trajectory:
+    """The trajectory that the job asks for, at the size of its video. A world moves it to its first camera later."""
+    num_frames = job.num_frames or info.defaults.num_frames
+    info.require_num_frames(num_frames)
     width, height = parsed_size(job.size) if job.size else (info.defaults.width, info.defaults.height)
     info.require_size(width, height)
     if job.trajectory is not None:
-        return _from_file(job.trajectory, frames, info.stride.frames).fitted(width, height)
+        return _load_trajectory(job.trajectory, num_frames, info.stride.frames).fitted(width, height)
     if job.world is not None and job.move is None:
-        return sample_clip(job.style or DEFAULT_STYLE, job.world, frames, width, height).true_trajectory
-    return moves.parse(job.move or DEFAULT_MOVE, frames=frames, width=width, height=height)
+        return sample_clip(job.style or DEFAULT_STYLE, job.world, num_frames, width, height).true_trajectory
+    return moves.parse(job.move or DEFAULT_MOVE, frames=num_frames, width=width, height=height)
 
 
-def _from_file(file: Path, frames: int, temporal: int) -> Trajectory:
-    path = Trajectory.load(file)
-    if len(path) < frames:
-        fewer = (len(path) - 1) // temporal * temporal + 1
+def _load_trajectory(file: Path, num_frames: int, temporal_stride: int) -> Trajectory:
+    trajectory = Trajectory.load(file)
+    length = len(trajectory)
+    if length < num_frames:
+        fewer = (length - 1) // temporal_stride * temporal_stride + 1
         raise SightlineError(
-            f"{file} has {len(path)} frames: expected at least {frames}; say --frames {fewer}, or stretch it with "
-            f"`sightline trajectory convert {file} OUT --frames {frames}`."
+            f"{file} has {length} frames: expected at least {num_frames}; say --num-frames {fewer}, or stretch it with "
+            f"`sightline trajectory convert {file} OUT --frames {num_frames}`."
         )
-    if len(path) > frames:
-        _log.info("%s has %d frames: resampled to %d over the same time.", file, len(path), frames)
-    return path.resampled(frames)
+    if length > num_frames:
+        _log.info("%s has %d frames: resampled to %d over the same time.", file, length, num_frames)
+    return trajectory.resampled(num_frames)
 
 
-def _filmed(job: Job, path: Trajectory) -> tuple[Trajectory, np.ndarray, str]:
-    """The path from where the world's first camera stands, in metres, and what is truly seen along it."""
+def _render_world(job: Job, trajectory: Trajectory) -> tuple[Trajectory, np.ndarray, str]:
+    """The trajectory from the world's first camera on, in metres; the video rendered along it; and its caption."""
     assert job.world is not None
-    clip = sample_clip(job.style or DEFAULT_STYLE, job.world, len(path), path.width, path.height)
+    clip = sample_clip(job.style or DEFAULT_STYLE, job.world, len(trajectory), trajectory.width, trajectory.height)
     if job.move is not None or job.trajectory is not None:
-        poses = clip.true_trajectory.camera_to_world[0] @ path.anchored().camera_to_world
-        path = path.replace(camera_to_world=poses, unit="metre", near_depth=None)
-    seconds = torch.arange(len(path), dtype=torch.float64) / path.fps
-    distance = distance_to_solids(clip.scene, path.positions[None], seconds[None])[0]  # [T]
+        poses = clip.true_trajectory.camera_to_world[0] @ trajectory.anchored().camera_to_world
+        trajectory = trajectory.replace(camera_to_world=poses, unit="metre", near_depth=None)
+    seconds = torch.arange(len(trajectory), dtype=torch.float64) / trajectory.fps
+    distance = distance_to_solids(clip.scene, trajectory.positions[None], seconds[None])[0]  # [T]
     if float(distance.min()) < 0:
         _log.warning(
-            "the path leaves the room or enters a solid of this world at frame %d.", int((distance < 0).int().argmax())
+            "the trajectory leaves the room or enters a solid of this world at frame %d.",
+            int((distance < 0).int().argmax()),
         )
-    shot = render_clip(clip.scene, path)
-    return path, shot.frames.numpy(), shot.caption
+    rendered = render_clip(clip.scene, trajectory)
+    return trajectory, rendered.frames.numpy(), rendered.caption
 
 
 def _require_image_model(info: ModelInfo, what: str) -> None:

@@ -60,7 +60,14 @@ def film_with(
     pipe.set_progress_bar_config(disable=True)
     along = clip.trajectory if path is None else path
     return generate(
-        pipe, clip.frames[0], clip.caption, along, steps=steps, guidance=guidance, seed=seed, blind=path is None
+        pipe,
+        clip.frames[0],
+        clip.caption,
+        along,
+        num_inference_steps=steps,
+        guidance_scale=guidance,
+        seed=seed,
+        blind=path is None,
     )
 
 
