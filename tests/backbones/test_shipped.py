@@ -12,7 +12,7 @@ import sightline as sl
 from sightline.backbones import shipped
 from sightline.cameras.tokens import CameraTokens
 from sightline.cli import main
-from sightline.data.encode import ClipEncoder, as_video
+from sightline.data.encode import ClipEncoder, frames_to_video
 from sightline.data.latents import LatentBatch
 from sightline.errors import SightlineError
 from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE, TEXT_TOKENS
@@ -51,7 +51,7 @@ def test_the_true_path_in_metres_explains_held_out_clips_best():
     empty = encoder.texts([""], TEXT_TOKENS)[0]
     true = [clips.true_trajectory(number).anchored() for number in range(2)]
     paths = [sl.camera_tokens(pipe, path) for path in true]
-    videos, texts = as_video(clips.render_frames()), encoder.texts(clips.captions, TEXT_TOKENS)
+    videos, texts = frames_to_video(clips.render_frames()), encoder.texts(clips.captions, TEXT_TOKENS)
     for number in range(2):
         latents, text = encoder.latents(videos[number : number + 1]), texts[number : number + 1]
         cameras = {"true": paths[number], "another": paths[1 - number], "none": CameraTokens.absent(paths[0].grid)}

@@ -26,7 +26,7 @@ from sightline.data.cache import CacheWriter
 from sightline.data.cached import CachedClips
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
-from sightline.data.encode import ClipEncoder, load_encoder, pixels
+from sightline.data.encode import ClipEncoder, frames_to_video, load_encoder
 from sightline.data.loader import ClipLoader
 from sightline.data.order import Mixed, Shuffled
 from sightline.data.sources import open_sources
@@ -139,7 +139,7 @@ def test_a_model_is_loaded_without_its_transformers(tmp_path: Path, kind: Any):
 def test_pixels_are_those_of_the_pipeline(encoder: ClipEncoder):
     frame = np.arange(256 * 3, dtype=np.uint8).reshape(16, 16, 3)
     expected = encoder.pipe.video_processor.preprocess(Image.fromarray(frame), height=16, width=16)
-    assert torch.equal(pixels(frame[None])[:, :, 0], expected)
+    assert torch.equal(frames_to_video(torch.from_numpy(frame)[None, None])[:, :, 0], expected)
 
 
 def test_bfloat16_is_float32_rounded(tmp_path: Path, undisturbed: Path, data: Path, encoder: ClipEncoder):

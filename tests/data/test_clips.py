@@ -76,7 +76,7 @@ def test_a_window_takes_its_own_frames_and_is_anchored_at_its_own_first(tmp_path
     torch.testing.assert_close(clip.trajectory.camera_to_world, expected, atol=1e-9, rtol=0)
     assert clip.trajectory.fps == 8
     assert clip.name == "1K/take@7"
-    torch.testing.assert_close(clips.camera(1).intrinsics, clip.trajectory.intrinsics)
+    torch.testing.assert_close(clips.trajectory(1).intrinsics, clip.trajectory.intrinsics)
 
 
 # -- pictures and lenses --------------------------------------------------------------------------------------------

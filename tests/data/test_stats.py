@@ -13,7 +13,7 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.cli import main
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.sources import open_source
-from sightline.data.stats import Spread, source_statistics, suggested_etas
+from sightline.data.stats import Quantiles, source_statistics, suggested_etas
 from sightline.errors import SightlineError
 from sightline.figures import draw_moments
 from tests.data.conftest import make_take
@@ -79,7 +79,7 @@ def test_near_depth_enters_when_it_is_known(tmp_path: Path):
 
 
 def test_spread_is_of_order_statistics():
-    assert Spread.of(torch.arange(101.0).flip(0)) == Spread(50.0, 5.0, 25.0, 75.0, 95.0)
+    assert Quantiles.from_values(torch.arange(101.0).flip(0)) == Quantiles(50.0, 5.0, 25.0, 75.0, 95.0)
 
 
 def test_a_sample_is_spread_over_the_list_and_broken_shots_are_counted_out(tmp_path: Path):

@@ -1,4 +1,4 @@
-"""sightline data: look at sources of video with cameras, measure them, and cache their latents.
+"""sightline data: preview sources of video with cameras, measure their camera motion, and cache their latents.
 
 A SOURCE is KIND:PLACE?option=value&option=value, with KIND one of re10k, dl3dv, panshot, omniworld and worlds:
 re10k:/data/re10k?split=test, dl3dv:/data/dl3dv?images=images_8, worlds:walkthrough?clips=500. Every kind takes eta
@@ -22,14 +22,14 @@ from sightline.errors import SightlineError
 
 if TYPE_CHECKING:
     from sightline.data.clip_spec import ClipSpec
-    from sightline.data.stats import SourceStatistics, Spread
+    from sightline.data.stats import Quantiles, SourceStatistics
 
 _Sources = Annotated[Positional[tuple[str, ...]], arg(metavar="SOURCE ...", help_behavior_hint="")]
 _Whole = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Torch is loaded by `run`, not by the help."""
+    """Torch is imported by `run`, so that the help is fast."""
     commands: dict[str, Any] = {"preview": Preview, "stats": Stats, "cache": Cache}
     command: Any = tyro.extras.subcommand_cli_from_dict(
         commands, prog="sightline data", description=__doc__, args=arguments, config=(FlagCreatePairsOff,)
@@ -39,22 +39,22 @@ def main(arguments: Sequence[str]) -> None:
 
 @dataclass
 class _ClipOptions:
-    """How shots become clips."""
+    """Options of all commands: how shots become clips."""
 
     num_frames: int = 81
     """Frames of a clip, 4 k + 1."""
     stride: int = 1
     """Take every N-th frame of a shot."""
     hop: _Whole = None
-    """Frames between the starts of two windows of a shot; without it they do not overlap."""
+    """Frames of the shot between the starts of two windows; by default windows do not overlap."""
     size: Annotated[str, arg(metavar="WIDTHxHEIGHT")] = "832x480"
-    """Pictures are scaled to cover this and cropped in the middle; the lens follows."""
+    """Frame size. Frames are scaled to cover it and cropped in the middle; intrinsics are adapted."""
     near_depth: bool = False
-    """Divide positions by a clip's near depth, where the source knows it."""
+    """Divide positions by the clip's near depth where the source knows it."""
     keep_world: bool = False
-    """Keep the source's world instead of making the first camera of each clip the identity."""
+    """Keep the source's world coordinates instead of making the first camera of each clip the identity."""
     strict: bool = False
-    """Stop at the first broken clip instead of reporting and skipping it."""
+    """Stop at the first broken clip instead of skipping it."""
 
     def spec(self, **more: Any) -> ClipSpec:
         from sightline.data.clip_spec import ClipSpec
@@ -70,17 +70,17 @@ class Preview(_ClipOptions):
     """Write a contact sheet of a few clips, and a video of each with the camera path beside it."""
 
     sources: _Sources = ()
-    """Where clips come from."""
+    """The sources of the clips."""
     style: Annotated[str | None, arg(metavar="STYLE", help_behavior_hint="")] = None
     """A style of the procedural worlds, with a map of the place: walkthrough, orbit, panorama or openworld."""
     clips: int = 4
-    """How many clips of each source."""
+    """Number of clips of each source."""
     num_frames: int = 33
     """Frames of a clip, 4 k + 1."""
     size: Annotated[str, arg(metavar="WIDTHxHEIGHT")] = "416x240"
-    """Pictures are scaled to cover this and cropped in the middle; the lens follows."""
+    """Frame size. Frames are scaled to cover it and cropped in the middle; intrinsics are adapted."""
     output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("preview")
-    """Folder to write to."""
+    """Output folder."""
 
     def run(self) -> None:
         from sightline.figures.preview import write_clip_preview, write_world_preview
@@ -94,58 +94,58 @@ class Preview(_ClipOptions):
             for path in write_world_preview(self.style, 0, self.output, self.clips, self.num_frames, size):
                 print_line(f"wrote {path}")
         if self.sources or self.style is None:
-            for source in _opened(self.sources):
+            for source in _open_sources(self.sources):
                 for path in write_clip_preview(source, spec, self.clips, self.output, self.strict):
                     print_line(f"wrote {path}")
 
 
 @dataclass
 class Stats(_ClipOptions):
-    """Measure how far cameras move: a table, a plot, and the eta that would bring each source to the first one's scale."""
+    """Measure camera motion: a table, a plot, and the eta that brings each source to the scale of the first one."""
 
     sources: _Sources = ()
-    """Where clips come from; the first one is the yardstick."""
+    """The sources to measure; suggested etas refer to the first one."""
     clips: int = 200
     """Shots measured per source, evenly spaced in its list."""
     plot: Annotated[Path, arg(metavar="FILE")] = Path("moments.png")
-    """Picture to draw: .png, .svg or .pdf."""
+    """File of the plot: .png, .svg or .pdf."""
 
     def run(self) -> None:
         from sightline.data.stats import source_statistics, suggested_etas
         from sightline.figures import check_figure_path, draw_moments
 
-        check_figure_path(self.plot)  # refused before anything is measured
+        check_figure_path(self.plot)  # a bad file name is an error before anything is measured
         spec = self.spec()
-        found = [
+        statistics = [
             source_statistics(source, spec, self.clips, strict=self.strict, progress=bar)
-            for source in _opened(self.sources)
+            for source in _open_sources(self.sources)
         ]
-        _print_statistics(found, suggested_etas(found, self.near_depth))
-        draw_moments(found, self.plot)
+        _print_statistics(statistics, suggested_etas(statistics, self.near_depth))
+        draw_moments(statistics, self.plot)
         print_line(f"drew {self.plot}")
 
 
 @dataclass
 class Cache(_ClipOptions):
-    """Encode clips and captions into shards that training reads. Goes on where it was stopped; also under
-    `accelerate launch -m sightline data cache ...`."""
+    """Encode clips and captions into shards that training reads. Resumes where it was stopped. Runs on several processes
+    under `accelerate launch -m sightline data cache ...`."""
 
     sources: _Sources = ()
-    """Where clips come from."""
+    """The sources of the clips."""
     model: Annotated[str, arg(metavar="M")] = tyro.MISSING
-    """Hub id or folder of a Wan pipeline, whose VAE and text encoder are used."""
+    """Hub id or folder of the Wan pipeline whose VAE and text encoder are used."""
     output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = tyro.MISSING
-    """Folder of the cache; one that was begun with other settings is refused."""
+    """Folder of the cache. A folder with other settings is an error."""
     part: Literal["all", "train", "held-out"] = "all"
-    """Which scenes: the split goes by a hash of their names. Training splits a whole cache itself (data.held_out)."""
+    """Part of the split, which is by a hash of scene names. Training splits a cache of all scenes itself."""
     held_out: float = 0.01
-    """Share of the scenes that are held out."""
+    """Fraction of the scenes that is held out."""
     caption: str = "a video"
-    """For clips without one."""
+    """Caption of clips without one."""
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
-    """Of latents and text as stored."""
+    """Type of the stored latents and text."""
     shard_clips: int = 64
-    """Clips per shard; what a kill can cost is one shard."""
+    """Clips per shard. A run that is killed loses at most one shard."""
 
     def run(self) -> None:
         import torch
@@ -155,13 +155,13 @@ class Cache(_ClipOptions):
         from sightline.data.clips import Clips
         from sightline.data.encode import load_encoder
 
-        sources, spec = _opened(self.sources), self.spec(caption=self.caption)
-        # Without cpu=True, processes of a machine that has no GPU do not find each other.
+        sources, spec = _open_sources(self.sources), self.spec(caption=self.caption)
+        # Without cpu=True, processes on a machine without a GPU do not join one group.
         state = PartialState(cpu=not torch.cuda.is_available())
         if not state.is_main_process:
-            logging.getLogger("sightline").setLevel(logging.ERROR)  # one process speaks for all while they do the same
-        show = bar if state.is_main_process else lambda shots, _: shots
-        clips = Clips(sources, spec, part=self.part, held_out=self.held_out, strict=self.strict, progress=show)
+            logging.getLogger("sightline").setLevel(logging.ERROR)  # only the main process logs what all of them do
+        progress = bar if state.is_main_process else lambda shots, _: shots
+        clips = Clips(sources, spec, part=self.part, held_out=self.held_out, strict=self.strict, progress=progress)
         writer = CacheWriter(
             self.output,
             clips,
@@ -188,35 +188,41 @@ def _write_with_bar(writer: Any, shown: bool) -> None:
     with Progress(*columns, console=console, transient=True, disable=not (shown and console.is_terminal)) as progress:
         total = sum(len(writer.clips_of(shard)) for shard in writer.missing())
         task = progress.add_task(
-            "encoding clips" + (" (this process's share)" if writer.processes > 1 else ""), total=total
+            "encoding clips" + (" (this process's shards)" if writer.processes > 1 else ""), total=total
         )
         writer.write(on_clip=lambda: progress.advance(task))
 
 
-def _opened(texts: Sequence[str]) -> list[Any]:
+def _open_sources(texts: Sequence[str]) -> list[Any]:
     from sightline.data.sources import open_sources
 
     return open_sources(texts)
 
 
-def _print_statistics(found: Sequence[SourceStatistics], etas: Sequence[float]) -> None:
+def _print_statistics(sources: Sequence[SourceStatistics], etas: Sequence[float]) -> None:
     motion = [
-        (one.name, f"{one.clips} of {one.shots}", str(one.frames), f"{one.path_length:.4g}", f"{one.turn:.4g}")
-        for one in found
+        (
+            source.name,
+            f"{source.clips} of {source.shots}",
+            str(source.frames),
+            f"{source.path_length:.4g}",
+            f"{source.turn:.4g}",
+        )
+        for source in sources
     ]
     header = ["source", "shots measured", "frames", "path length", "turn (degrees)"]
     print_table("camera motion, medians over clips", header, motion)
     moments = [
         (
-            one.name, _spread(one.raw), f"{one.eta:g}", _spread(one.scaled),
-            _spread(one.normalised) if one.normalised else "unknown", f"{eta:.3g}",
+            source.name, _quantiles(source.raw), f"{source.eta:g}", _quantiles(source.scaled),
+            _quantiles(source.normalised) if source.normalised else "unknown", f"{eta:.3g}",
         )
-        for one, eta in zip(found, etas, strict=True)
+        for source, eta in zip(sources, etas, strict=True)
     ]  # fmt: skip
     header = ["source", "|m|", "eta", "eta |m|", "eta |m| / z_n", "suggested eta"]
     print_table("|m| over rays: median, and 5 to 95 %", header, moments)
-    print_line(f"suggested eta: gives each source the median of {found[0].name}, whose eta is {found[0].eta:g}")
+    print_line(f"suggested eta: gives each source the median of {sources[0].name}, whose eta is {sources[0].eta:g}")
 
 
-def _spread(found: Spread) -> str:
-    return f"{found.median:.3g}\n{found.percentile_5:.2g} to {found.percentile_95:.2g}"
+def _quantiles(values: Quantiles) -> str:
+    return f"{values.median:.3g}\n{values.percentile_5:.2g} to {values.percentile_95:.2g}"

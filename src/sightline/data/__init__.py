@@ -1,1 +1,1 @@
-"""Video with cameras: four published sources and the procedural worlds behind one `Clip`, and their cached latents."""
+"""Video with cameras: four public datasets and the procedural worlds behind one Source protocol, clips, and cached latents."""

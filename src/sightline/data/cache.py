@@ -1,12 +1,12 @@
-"""A folder of encoded clips: safetensors shards that are written whole, and an index made from them at the end.
+"""Writing a cache: a folder of encoded clips in safetensors shards, with an index.
 
     CACHE/
-      settings.json                 what the clips were made with; another run with other settings is refused
-      shard-00000.safetensors       clips 0 .. n-1 of the run's list, shard-00001 the next n, ...
-      index.json                    written when all shards are there: where each clip is, and what was skipped
+      settings.json                 how the clips were encoded; a run with other settings is refused
+      shard-00000.safetensors       clips 0 .. n-1 of the list, shard-00001 the next n, ...
+      index.json                    written once all shards exist: where each clip is, and which were skipped
 
-A shard depends on nothing but the settings and its number, so that a run that was killed and goes on, or one on several
-processes, leaves the same bytes as one that was never disturbed.
+A shard depends only on the settings and its number. A run that was killed and resumed, or one on several processes,
+therefore writes the same bytes as an undisturbed one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
 class CacheWriter:
-    """Writes the shards of a cache that are missing. Processes share the work by shard number."""
+    """Writes the missing shards of a cache. With several processes, each writes its own shards."""
 
     def __init__(
         self,
@@ -52,7 +52,10 @@ class CacheWriter:
         rank: int = 0,
         processes: int = 1,
     ) -> None:
-        """model: the name that settings.json shows. dtype: of latents and text as stored; cameras are float64."""
+        """model: the name that settings.json shows. dtype: of stored latents and text; cameras are float64.
+
+        rank, processes: this process and how many there are; it writes every `processes`-th shard.
+        """
         if dtype not in DTYPES:
             raise SightlineError(f"dtype is {dtype!r}: expected one of {', '.join(DTYPES)}.")
         if not len(clips):
@@ -66,27 +69,27 @@ class CacheWriter:
             "model": model,
             "pipeline": type(encoder.pipe).__name__,
             **encoder.digests(),
-            "computed in": str(encoder.pipe.text_encoder.dtype).removeprefix("torch."),
+            "text_encoder_dtype": str(encoder.pipe.text_encoder.dtype).removeprefix("torch."),
             "dtype": dtype,
             "shard_clips": shard_clips,
             **asdict(clips.spec),
             "sources": [source.settings() for source in clips.sources],
             "clips": len(clips),
-            "list of clips": json_digest([[window.source, window.name] for window in clips.windows]),
+            "clip_list": json_digest([[window.source, window.name] for window in clips.windows]),
         }
-        # The name of a model is where it lay; its weights are what counts.
+        # A model's name only says where it is stored; its weights are covered by the digests.
         self.fingerprint = json_digest({name: value for name, value in self.settings.items() if name != "model"})
 
     @property
-    def shards(self) -> int:
+    def num_shards(self) -> int:
         return -(-len(self.clips) // self.shard_clips)
 
     def prepare(self) -> None:
-        """Once per run, by one process before any writes: refuse foreign settings, clear what a kill left half done."""
+        """Check the folder's settings and remove temporary files of a killed run. Call it once per run, before any write."""
         path = self.folder / "settings.json"
         if path.is_file():
-            made = read_json(path, "the settings of a cache")
-            _refuse_other_settings(self.folder, made, json.loads(json.dumps(self.settings)))
+            stored = read_json(path, "the settings of a cache")
+            _require_same_settings(self.folder, stored, json.loads(json.dumps(self.settings)))
         elif self.folder.is_dir() and any(self.folder.glob("shard-*.safetensors")):
             raise SightlineError(f"{self.folder}: found shards without a settings.json, expected an empty folder.")
         else:
@@ -97,24 +100,25 @@ class CacheWriter:
 
     def missing(self) -> list[int]:
         """This process's shards that are still to be written."""
-        own = range(self.rank, self.shards, self.processes)
+        own = range(self.rank, self.num_shards, self.processes)
         return [shard for shard in own if not self._is_written(shard)]
 
     def write(self, on_clip: Callable[[], object] = lambda: None) -> None:
-        """Write what is missing, then the index if that makes the cache whole. `on_clip` is called after each clip."""
+        """Write the missing shards, then the index if the cache is complete. `on_clip` is called after each clip."""
         for shard in self.missing():
             self._write_shard(shard, on_clip)
-        if all(self._is_written(shard) for shard in range(self.shards)):
+        if all(self._is_written(shard) for shard in range(self.num_shards)):
             self._write_index()
 
     def clips_of(self, shard: int) -> range:
+        """Indices of the clips in a shard."""
         return range(shard * self.shard_clips, min((shard + 1) * self.shard_clips, len(self.clips)))
 
     def _path(self, shard: int) -> Path:
         return self.folder / f"shard-{shard:05d}.safetensors"
 
     def _is_written(self, shard: int) -> bool:
-        """Whether the shard is there and whole; one of another run is refused, a damaged one is made again."""
+        """Whether the shard exists and is complete. A damaged one is written again; one of another run is an error."""
         path = self._path(shard)
         if not path.is_file():
             return False
@@ -141,13 +145,13 @@ class CacheWriter:
                 entries.append(_entry(clip))
             on_clip()
         header = {"fingerprint": self.fingerprint, "clips": entries, "skips": [asdict(skip) for skip in skips]}
-        # A shard whose clips are all broken still has to be a file that says so.
+        # Where every clip of a shard is broken, its file still records that.
         tensors = tensors or {"empty": torch.zeros(1)}
         with atomic_write(self._path(shard)) as temporary:
             save_file(tensors, temporary, metadata={_METADATA: json.dumps(header)})
 
     def _read(self, indices: range) -> Iterator[tuple[int, Clip | SightlineError]]:
-        """The clips, or what is wrong with them; the next one is read while this one is encoded."""
+        """The clips, or their errors. The next clip is read while this one is encoded."""
 
         def read(index: int) -> Clip | SightlineError:
             try:
@@ -156,11 +160,11 @@ class CacheWriter:
                 return error
 
         with ThreadPoolExecutor(max_workers=1) as reader:
-            ahead = reader.submit(read, indices[0])
+            next_clip = reader.submit(read, indices[0])
             for index in indices:
-                clip = ahead.result()
+                clip = next_clip.result()
                 if index != indices[-1]:
-                    ahead = reader.submit(read, index + 1)
+                    next_clip = reader.submit(read, index + 1)
                 yield index, clip
 
     def _tensors(self, clip: Clip) -> dict[str, torch.Tensor]:
@@ -172,10 +176,10 @@ class CacheWriter:
         }
 
     def _write_index(self) -> None:
-        """From the shards themselves, so that any process may write it, and twice does no harm."""
+        """Made from the shards alone, so that any process may write it, also more than once."""
         clips: list[dict[str, Any]] = []
         skips = [asdict(skip) for skip in self.clips.skips]
-        for shard in range(self.shards):
+        for shard in range(self.num_shards):
             header = read_header(self._path(shard))
             clips += [
                 {
@@ -183,19 +187,19 @@ class CacheWriter:
                     "name": entry["name"],
                     "scene": entry["scene"],
                     "shard": shard,
-                    "place": place,
+                    "position": position,
                 }
-                for place, entry in enumerate(header["clips"])
+                for position, entry in enumerate(header["clips"])
             ]
             skips += header["skips"]
         lines = ",\n".join("  " + json.dumps(clip) for clip in clips)
         text = f'{{"fingerprint": "{self.fingerprint}",\n "skips": {json.dumps(skips)},\n "clips": [\n{lines}\n]}}\n'
         write_atomic(self.folder / "index.json", text)
-        _LOG.info("cached %d clips in %d shards, skipped %d", len(clips), self.shards, len(skips))
+        _LOG.info("cached %d clips in %d shards, skipped %d", len(clips), self.num_shards, len(skips))
 
 
 def read_header(path: Path) -> dict[str, Any]:
-    """What a shard says about itself."""
+    """The metadata of a shard: fingerprint, clips and skips."""
     try:
         with safe_open(path, framework="pt") as shard:
             header = json.loads((shard.metadata() or {})[_METADATA])
@@ -205,16 +209,15 @@ def read_header(path: Path) -> dict[str, Any]:
 
 
 def _entry(clip: Clip) -> dict[str, Any]:
-    """What a clip is, beside its tensors."""
-    path = clip.trajectory
-    camera = {name: getattr(path, name) for name in ("width", "height", "xi", "fps", "unit", "near_depth")}
+    """The metadata of a clip."""
+    camera = {name: getattr(clip.trajectory, name) for name in ("width", "height", "xi", "fps", "unit", "near_depth")}
     return {"source": clip.source, "name": clip.name, "scene": clip.scene, "caption": clip.caption, "camera": camera}
 
 
-def _refuse_other_settings(folder: Path, made: dict[str, Any], asked: dict[str, Any]) -> None:
-    for name in [*asked, *made]:
-        if name != "model" and made.get(name) != asked.get(name):
+def _require_same_settings(folder: Path, stored: dict[str, Any], wanted: dict[str, Any]) -> None:
+    for name in [*wanted, *stored]:
+        if name != "model" and stored.get(name) != wanted.get(name):
             raise SightlineError(
-                f"{folder}: was made with {name} {json.dumps(made.get(name))} and this run asks for "
-                f"{json.dumps(asked.get(name))}: expected the same settings, or another folder."
+                f"{folder}: was made with {name} {json.dumps(stored.get(name))} and this run asks for "
+                f"{json.dumps(wanted.get(name))}: expected the same settings, or another folder."
             )

@@ -1,4 +1,4 @@
-"""CachedClips: a finished cache as a dataset. Reads one clip at a time, from any number of processes."""
+"""Reading a finished cache, one clip at a time, from any number of processes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from safetensors import safe_open
 
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.cache import read_header
-from sightline.data.encode import padded_text
+from sightline.data.encode import pad_text
 from sightline.data.latents import LatentClip
-from sightline.data.order import grouped
+from sightline.data.order import group_by_name
 from sightline.errors import SightlineError
 from sightline.files import read_json
 
 
 class CachedClips:
-    """The clips of a cache, by index."""
+    """The encoded clips of a cache, by index.
+
+    entries: source, name, scene, shard and position of each clip. skips: the clips that could not be read.
+    """
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -39,14 +42,14 @@ class CachedClips:
         return len(self.entries)
 
     def __getitem__(self, index: int) -> LatentClip:
-        where = self.entries[index]
-        shard, headers = self._shard(where["shard"])
-        entry, key = headers[where["place"]], f"{where['place']:05d}"
+        location = self.entries[index]
+        shard, headers = self._shard(location["shard"])
+        entry, key = headers[location["position"]], f"{location['position']:05d}"
         names = {name.partition(".")[2] for name in shard.keys() if name.startswith(f"{key}.")}  # noqa: SIM118
         tensors = {name: shard.get_tensor(f"{key}.{name}") for name in names}
         return LatentClip(
             latents=tensors["latents"],
-            text=padded_text(tensors["text"]),
+            text=pad_text(tensors["text"]),
             condition=tensors.get("condition"),
             trajectory=Trajectory(tensors["camera_to_world"], tensors["intrinsics"], **entry["camera"]),
             caption=entry["caption"],
@@ -56,14 +59,14 @@ class CachedClips:
 
     def groups(self) -> dict[str, list[int]]:
         """Indices of the clips of each source, for a mixture (see sightline.data.order.Mixed)."""
-        return grouped([entry["source"] for entry in self.entries])
+        return group_by_name([entry["source"] for entry in self.entries])
 
     def _shard(self, number: int) -> tuple[Any, list[dict[str, Any]]]:
         if number not in self._open:
             path = self.folder / f"shard-{number:05d}.safetensors"
-            entries = read_header(path)["clips"]  # says so where the file is missing or damaged
+            entries = read_header(path)["clips"]  # raises where the file is missing or damaged
             self._open[number] = (safe_open(path, framework="pt"), entries)
         return self._open[number]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_open": {}}  # open files do not travel to worker processes
+        return {**self.__dict__, "_open": {}}  # open files cannot be sent to worker processes

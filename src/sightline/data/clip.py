@@ -64,7 +64,7 @@ class Clip:
 
 @dataclass(frozen=True)
 class Skip:
-    """A clip that could not be used, and why, in one sentence."""
+    """A clip that could not be read, and the reason."""
 
     source: str
     name: str
@@ -72,7 +72,7 @@ class Skip:
 
 
 class Skips(list[Skip]):
-    """The broken clips met so far. In strict mode the first one stops the work with its sentence."""
+    """The clips that could not be read so far. In strict mode, the first one raises its error."""
 
     def __init__(self, strict: bool = False) -> None:
         super().__init__()
@@ -86,10 +86,10 @@ class Skips(list[Skip]):
         if len(self) <= _REPORTED_ONE_BY_ONE:
             _LOG.warning("skipped %s/%s: %s", source, name, error)
         if len(self) == _REPORTED_ONE_BY_ONE:
-            _LOG.warning("further clips are skipped without a line each")
+            _LOG.warning("further skipped clips are only counted")
         return skip
 
     def log_count(self) -> None:
-        """One line that says how many were skipped, where any were."""
+        """Log how many clips were skipped, if any."""
         if self:
             _LOG.warning("skipped %d clip%s", len(self), "" if len(self) == 1 else "s")

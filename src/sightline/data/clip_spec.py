@@ -1,4 +1,4 @@
-"""ClipSpec: how shots become clips. Windows of frames, picture size, units of the camera path."""
+"""ClipSpec: how shots become clips. Windows of frames, frame size, units of the trajectory."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ DEFAULT_CAPTION = "a video"
 
 @dataclass(frozen=True)
 class ClipSpec:
-    """The same for every source of a run, so that all clips are alike."""
+    """How shots become clips; the same for every source of a run."""
 
     num_frames: int = 81
-    """Frames of a clip: 4 k + 1, since a latent frame covers four."""
+    """Frames of a clip: 4 k + 1, since a latent frame covers four frames."""
     stride: int = 1
-    """Every stride-th frame of the shot is taken; fps is divided by it."""
+    """Take every stride-th frame of the shot; fps is divided by it."""
     hop: int | None = None
-    """Frames of the shot between the starts of two windows; without it windows do not overlap (frames x stride)."""
+    """Frames of the shot between the starts of two windows; by default num_frames x stride, so that windows do not overlap."""
     width: int = 832
     height: int = 480
     near_depth: bool = False
     """Divide positions by the clip's near depth where the source knows it (the paper's 1/z_n)."""
     anchor: bool = True
-    """Make the first camera of each window the identity; otherwise the source's world stays."""
+    """Make the first camera of each window the identity, instead of keeping the source's world."""
     caption: str = DEFAULT_CAPTION
-    """For clips whose source has none."""
+    """Caption of clips whose source has none."""
 
     def __post_init__(self) -> None:
         for name in ("num_frames", "stride", "width", "height"):
@@ -45,11 +45,11 @@ class ClipSpec:
 
     @property
     def span(self) -> int:
-        """Frames of the shot from the first of a window to its last, both included."""
+        """Frames of the shot from the first to the last of a window, both included."""
         return (self.num_frames - 1) * self.stride + 1
 
     def starts(self, length: int) -> range:
-        """First frames of the windows that fit into a shot of this length; a shot that is too short is refused."""
+        """First frames of the windows that fit into a shot of this length; a shot that is too short is an error."""
         if length < self.span:
             raise SightlineError(
                 f"found {length} frames, expected at least {self.span} for {self.num_frames} frames at stride {self.stride}."
@@ -57,28 +57,30 @@ class ClipSpec:
         return range(0, length - self.span + 1, self.hop or self.num_frames * self.stride)
 
     def indices(self, start: int) -> range:
-        """The shot's frames that make up the window."""
+        """Indices of the window's frames in the shot."""
         return range(start, start + self.span, self.stride)
 
     def trajectory(
-        self, shot: Trajectory, start: int, eta: float, picture: tuple[int, int] | None = None
+        self, shot: Trajectory, start: int, eta: float, stored_size: tuple[int, int] | None = None
     ) -> Trajectory:
-        """The window's cameras in training units, for pictures of this spec's size.
+        """The window's trajectory in training units, for frames of this spec's size.
 
-        eta: the source's factor on positions. picture: (width, height) of the pictures as stored, which may be smaller
-        than the ones the cameras were measured on (DL3DV's images_4); None takes the shot's own.
+        eta: the source's factor on positions. stored_size: (width, height) of the frames as stored, which may be smaller
+        than those the cameras were measured on (DL3DV's images_4); None means the shot's own size.
         """
-        taken = list(self.indices(start))
-        path = shot.replace(
-            camera_to_world=shot.camera_to_world[taken], intrinsics=shot.intrinsics[taken], fps=shot.fps / self.stride
+        indices = list(self.indices(start))
+        window = shot.replace(
+            camera_to_world=shot.camera_to_world[indices],
+            intrinsics=shot.intrinsics[indices],
+            fps=shot.fps / self.stride,
         )
         if self.anchor:
-            path = path.anchored()
-        path = path.scaled(self.scale(shot, eta))
-        if picture is not None and picture != (path.width, path.height):
-            path = path.resized(*picture)
-        return path.fitted(self.width, self.height)
+            window = window.anchored()
+        window = window.scaled(self.scale(shot, eta))
+        if stored_size is not None and stored_size != (window.width, window.height):
+            window = window.resized(*stored_size)
+        return window.fitted(self.width, self.height)
 
     def scale(self, shot: Trajectory, eta: float) -> float:
-        """What positions are multiplied by: eta, or eta / z_n where that is asked for and known."""
+        """The factor on positions: eta, or eta / z_n where near_depth is set and the shot's near depth is known."""
         return eta / shot.near_depth if self.near_depth and shot.near_depth else eta

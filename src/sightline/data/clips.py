@@ -1,4 +1,4 @@
-"""Clips: every window of some sources as one list, in an order that is the same in every run and every process."""
+"""Clips: all windows of some sources as one list, in the same order in every run and every process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ASPECT_TOLERANCE = 0.01  # pictures of 480x270 for cameras of 3840x2160 are rou
 
 @dataclass(frozen=True)
 class Window:
-    """Where a clip comes from. Reading it is a matter of the sources."""
+    """Where a clip comes from."""
 
     source: int  # position among the sources
     shot: str
@@ -36,11 +36,11 @@ class Window:
 
 
 class Clips(Sequence[Clip]):
-    """The clips of some sources. Making it reads every camera file and no pixels; indexing reads one clip.
+    """The clips of some sources. The constructor reads every camera file and no pixels; indexing reads one clip.
 
-    part, held_out: which scenes, and the share that is held out (see sightline.data.split).
-    strict: the first broken shot or clip stops the work; otherwise it is reported in `skips` and left out.
-    progress: wraps the shots while they are listed, to show a bar: progress(shots, what).
+    part, held_out: which scenes, and the fraction of scenes that is held out (see sightline.data.split).
+    strict: raise at the first broken shot or clip, instead of reporting it in `skips` and leaving it out.
+    progress: wraps the shots while they are listed, to show a bar: progress(shots, description).
     """
 
     def __init__(
@@ -58,10 +58,10 @@ class Clips(Sequence[Clip]):
         self.skips = Skips(strict)
         self.windows: list[Window] = []
         self._last_shot: tuple[int, str, Trajectory] | None = None
-        self._said: set[str] = set()
+        self._warned: set[str] = set()
         for index, source in enumerate(self.sources):
             shots = [shot for shot in source.shots() if in_part(part, source.name, source.scene(shot), held_out)]
-            with self._warned_once():
+            with self._warn_once():
                 for shot in progress(shots, f"reading cameras of {source.name}"):
                     self._add(index, shot)
         self.skips.log_count()
@@ -78,12 +78,12 @@ class Clips(Sequence[Clip]):
     def __len__(self) -> int:
         return len(self.windows)
 
-    def __getitem__(self, index: int) -> Clip:  # type: ignore[override]  # slices of pixels are nobody's wish
-        """One clip; a broken one raises its sentence."""
+    def __getitem__(self, index: int) -> Clip:  # type: ignore[override]  # slices are not supported
+        """One clip; a broken one raises a SightlineError."""
         window = self.windows[index]
         source, indices = self.sources[window.source], self.spec.indices(window.start)
-        shot = self._trajectory(window)
-        pictures = source.pictures(window.shot).read(indices, self.spec.width, self.spec.height)
+        shot = self._shot_trajectory(window)
+        pictures = source.frames(window.shot).read(indices, self.spec.width, self.spec.height)
         self._check_aspect(source, shot, pictures)
         return Clip(
             frames=pictures.frames,
@@ -95,7 +95,7 @@ class Clips(Sequence[Clip]):
         )
 
     def __iter__(self) -> Iterator[Clip]:
-        """All clips that can be read; the broken ones are reported in `skips`."""
+        """All clips that can be read. Broken ones are reported in `skips`."""
         for index, window in enumerate(self.windows):
             try:
                 clip = self[index]
@@ -109,34 +109,34 @@ class Clips(Sequence[Clip]):
         window = self.windows[index]
         return self.sources[window.source].depth(window.shot, window.start, self.spec)
 
-    def camera(self, index: int) -> Trajectory:
-        """The cameras of one clip, without its pixels."""
+    def trajectory(self, index: int) -> Trajectory:
+        """The trajectory of one clip, without reading its pixels."""
         window = self.windows[index]
-        return self.spec.trajectory(self._trajectory(window), window.start, self.sources[window.source].eta)
+        return self.spec.trajectory(self._shot_trajectory(window), window.start, self.sources[window.source].eta)
 
-    def _trajectory(self, window: Window) -> Trajectory:
-        """Cameras of the whole shot; the last one is kept, since windows of a shot follow one another."""
+    def _shot_trajectory(self, window: Window) -> Trajectory:
+        """The trajectory of the whole shot. The last one is kept, since windows of a shot follow one another."""
         key = (window.source, window.shot)
         if self._last_shot is None or self._last_shot[:2] != key:
-            with self._warned_once():
+            with self._warn_once():
                 self._last_shot = (*key, self.sources[window.source].trajectory(window.shot))
         return self._last_shot[2]
 
     @contextmanager
-    def _warned_once(self) -> Iterator[None]:
-        """Readers warn of what they leave out for every file; of thousands, one is enough."""
+    def _warn_once(self) -> Iterator[None]:
+        """Readers warn about what they leave out of each file. Each kind of warning is logged for the first file only."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             yield
         for warning in caught:
-            what = str(warning.message).rpartition(": ")[2]
-            if what not in self._said:
-                self._said.add(what)
-                _LOG.warning("%s (and so on)", warning.message)
+            kind = str(warning.message).rpartition(": ")[2]
+            if kind not in self._warned:
+                self._warned.add(kind)
+                _LOG.warning("%s (logged for the first file only)", warning.message)
 
     @staticmethod
     def _check_aspect(source: Source, shot: Trajectory, pictures: FittedFrames) -> None:
-        if source.intrinsics_follow_any_picture:
+        if source.intrinsics_are_relative:
             return
         width, height = pictures.original_size
         if abs(width * shot.height / (height * shot.width) - 1) > _ASPECT_TOLERANCE:

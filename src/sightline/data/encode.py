@@ -1,4 +1,4 @@
-"""From pixels and words to what a Wan transformer is trained on, exactly as the stock pipelines make it."""
+"""Encoding of frames and captions to what a Wan transformer is trained on, exactly as the stock pipelines do it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from diffusers import AutoencoderKLWan, DiffusionPipeline, WanTransformer3DModel
 from torch import Tensor
@@ -20,20 +19,20 @@ from sightline.digests import json_digest
 from sightline.errors import SightlineError
 from sightline.files import reason
 
-_PIPELINES = {one.__name__: one for one in (WanPipeline, WanImageToVideoPipeline)}
-TEXT_TOKENS = 512  # what the Wan pipelines pad prompts to
-_PROBE = "A slow dolly, 3.5 m into room 27!"  # tokenizers that read this alike are taken for one
-# Held by whoever encodes or decodes: AutoencoderKLWan keeps its temporal caches on itself and fast tokenizers are not
-# for two threads either, while a feed's workers prepare clips as the trainer films its validation.
-ONE_AT_A_TIME = threading.RLock()
+_PIPELINES = {pipeline.__name__: pipeline for pipeline in (WanPipeline, WanImageToVideoPipeline)}
+MAX_SEQUENCE_LENGTH = 512  # text tokens that the Wan pipelines pad prompts to
+_PROBE = "A slow dolly, 3.5 m into room 27!"  # tokenizers that give the same tokens for this count as the same
+# Held while encoding or decoding. AutoencoderKLWan stores its temporal caches on the module, and fast tokenizers are not
+# thread-safe either, while the training feed encodes clips in threads as the trainer generates validation videos.
+ENCODER_LOCK = threading.RLock()
 
 
 def load_encoder(
     model: str | Path, device: str | torch.device = "cpu", dtype: torch.dtype | None = None
 ) -> ClipEncoder:
-    """The VAE and the text encoder of a Wan model, a hub id or a folder; its transformers are left where they are.
+    """The VAE and the text encoder of a Wan model, a hub id or a folder; the transformers are not loaded.
 
-    dtype: of the text encoder; bfloat16 on a GPU and float32 elsewhere unless given. The VAE is float32.
+    dtype: of the text encoder; by default bfloat16 on a GPU and float32 elsewhere. The VAE is float32.
     """
     device = torch.device(device)
     dtype = dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
@@ -43,7 +42,7 @@ def load_encoder(
             raise SightlineError(f"model {str(model)!r} is a {name}: expected a Wan pipeline.")
         vae = AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32)
         patch_size = WanTransformer3DModel.load_config(model, subfolder="transformer")["patch_size"]
-        # By its own class: the base class would load the transformers all the same.
+        # DiffusionPipeline.from_pretrained would load the transformers in spite of transformer=None.
         pipe = _PIPELINES[name].from_pretrained(model, vae=vae, dtype=dtype, transformer=None, transformer_2=None)
     except SightlineError:
         raise
@@ -55,7 +54,7 @@ def load_encoder(
 
 
 class ClipEncoder:
-    """The VAE and the text encoder of a pipeline. One clip at a time: what it gives never depends on its neighbours."""
+    """The VAE and the text encoder of a pipeline. A clip's latents never depend on the other clips that are encoded."""
 
     def __init__(self, pipe: Any, patch_size: Sequence[int] | None = None) -> None:
         """patch_size: of the transformer, where `pipe` is without one."""
@@ -71,10 +70,10 @@ class ClipEncoder:
             if pixels % multiple:
                 raise SightlineError(f"{name} is {pixels}: expected a multiple of {multiple} for this model.")
 
-    def encode(self, clip: Clip, tokens: int = TEXT_TOKENS) -> dict[str, Tensor]:
-        """latents [C, t, h, w] and text [tokens, D], float32; condition [C, t, h, w] for models with such channels."""
-        video = pixels(clip.frames)
-        tensors = {"latents": self.latents(video)[0].cpu(), "text": self.text(clip.caption, tokens)}
+    def encode(self, clip: Clip, max_sequence_length: int = MAX_SEQUENCE_LENGTH) -> dict[str, Tensor]:
+        """latents [C, t, h, w] and text [n, D], float32; condition [C, t, h, w] for models with such channels."""
+        video = frames_to_video(torch.from_numpy(clip.frames)[None])
+        tensors = {"latents": self.latents(video)[0].cpu(), "text": self.text(clip.caption, max_sequence_length)}
         if self.has_condition:
             first = torch.zeros_like(video)
             first[:, :, 0] = video[:, :, 0]
@@ -85,31 +84,33 @@ class ClipEncoder:
     def latents(self, video: Tensor) -> Tensor:  # [B, 3, T, H, W] in -1..1 -> [B, C, t, h, w], on the VAE's device
         """The mode of the posterior, normalised by the VAE's own statistics, as WanImageToVideoPipeline does."""
         vae = self.pipe.vae
-        with ONE_AT_A_TIME:
+        with ENCODER_LOCK:
             posterior = vae.encode(video.to(vae.device, vae.dtype)).latent_dist
         latents = posterior.mode().float()
         mean = torch.tensor(vae.config.latents_mean).view(1, vae.config.z_dim, 1, 1, 1).to(latents)
         inverse_std = 1.0 / torch.tensor(vae.config.latents_std).view(1, vae.config.z_dim, 1, 1, 1).to(latents)
         return (latents - mean) * inverse_std
 
-    def text(self, caption: str, tokens: int = TEXT_TOKENS) -> Tensor:  # -> [n, D], n at most tokens
-        """The pipeline's own embedding without its padding, which is zeros."""
-        embedding = self.texts([caption], tokens)[0]
+    def text(
+        self, caption: str, max_sequence_length: int = MAX_SEQUENCE_LENGTH
+    ) -> Tensor:  # -> [n, D], n at most max_sequence_length
+        """The embedding of the pipeline's encode_prompt, without its padding of zeros."""
+        embedding = self.texts([caption], max_sequence_length)[0]
         used = embedding.abs().amax(-1).nonzero()
         return embedding[: int(used[-1]) + 1 if len(used) else 0]
 
     @torch.no_grad()
-    def texts(self, captions: Sequence[str], tokens: int = TEXT_TOKENS) -> Tensor:  # -> [B, tokens, D]
-        """The pipeline's own embeddings, on the CPU; longer captions are cut."""
-        with ONE_AT_A_TIME:
+    def texts(self, captions: Sequence[str], max_sequence_length: int = MAX_SEQUENCE_LENGTH) -> Tensor:  # -> [B, L, D]
+        """Embeddings of the pipeline's encode_prompt, padded to max_sequence_length, on the CPU; longer captions are cut."""
+        with ENCODER_LOCK:
             embeddings, _ = self.pipe.encode_prompt(
-                list(captions), do_classifier_free_guidance=False, max_sequence_length=tokens
+                list(captions), do_classifier_free_guidance=False, max_sequence_length=max_sequence_length
             )
         result: Tensor = embeddings.float().cpu()
         return result
 
     def digests(self) -> dict[str, str]:
-        """Fingerprints of what latents and text depend on: the same model under another path counts as the same."""
+        """Digests of everything that latents and text depend on. They do not depend on where the model is stored."""
         weights = {
             f"weights of the {name}": weights_digest(getattr(self.pipe, name)) for name in ("vae", "text_encoder")
         }
@@ -118,13 +119,11 @@ class ClipEncoder:
         return weights | {"configuration of the model": json_digest(behaviour)}
 
 
-def pixels(frames: np.ndarray) -> Tensor:  # [T, H, W, 3] uint8 -> [1, 3, T, H, W] float32 in -1..1
-    return as_video(torch.from_numpy(frames)[None])
-
-
-def as_video(frames: Tensor) -> Tensor:  # [B, T, H, W, 3] uint8 -> [B, 3, T, H, W] float32 in -1..1
+def frames_to_video(frames: Tensor) -> Tensor:  # [B, T, H, W, 3] uint8 -> [B, 3, T, H, W] float32 in -1..1
+    """Frames as the VAE takes them."""
     return (frames.float() / 255.0 * 2.0 - 1.0).permute(0, 4, 1, 2, 3)
 
 
-def padded_text(text: Tensor, tokens: int = TEXT_TOKENS) -> Tensor:  # [n, D] -> [tokens, D]
-    return torch.nn.functional.pad(text, (0, 0, 0, tokens - len(text)))
+def pad_text(text: Tensor, max_sequence_length: int = MAX_SEQUENCE_LENGTH) -> Tensor:  # [n, D] -> [L, D]
+    """A text embedding padded with zeros to the pipelines' length."""
+    return torch.nn.functional.pad(text, (0, 0, 0, max_sequence_length - len(text)))

@@ -14,7 +14,7 @@ from sightline.cameras.token_grid import TEMPORAL_STRIDE, TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.clip import Clip, Indexed
-from sightline.data.encode import ClipEncoder, padded_text
+from sightline.data.encode import ClipEncoder, pad_text
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +145,7 @@ def encode_clip(encoder: ClipEncoder, max_sequence_length: int, clip: Clip) -> L
     tensors = encoder.encode(clip, max_sequence_length)
     return LatentClip(
         tensors["latents"],
-        padded_text(tensors["text"]),
+        pad_text(tensors["text"]),
         tensors.get("condition"),
         clip.trajectory,
         clip.caption,

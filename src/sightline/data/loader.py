@@ -1,4 +1,4 @@
-"""Batches of clips from worker processes, with a position that says exactly where to go on."""
+"""Batches of clips from worker processes, with a position from which to resume exactly."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Item = TypeVar("Item")
 class ClipLoader(Generic[Item], Iterable[list[Item]]):
     """Endless batches: lists of `batch_size` clips in the given order, the same for any number of workers.
 
-    Of every `batch_size x processes` clips in a row, process `rank` gets its `batch_size`. What counts for the state is
-    what was handed out, not what workers have fetched ahead, so that a resumed run sees exactly the remaining clips.
+    Of every `batch_size x processes` consecutive clips, process `rank` gets its `batch_size`. The state counts clips that
+    were yielded, not those that workers have prefetched, so that a resumed run sees exactly the remaining clips.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class ClipLoader(Generic[Item], Iterable[list[Item]]):
         )
         if not 0 <= rank < processes:
             raise SightlineError(f"rank is {rank}: expected one of {processes} processes, from 0.")
-        self.position = 0  # clips handed out, by all processes together
+        self.position = 0  # clips yielded by all processes together
 
     def __iter__(self) -> Iterator[list[Item]]:
         loader: DataLoader[list[Item]] = DataLoader(
-            self.clips,  # type: ignore[arg-type]  # torch asks for its own class, and uses only indexing
+            self.clips,  # type: ignore[arg-type]  # torch declares its own class and only uses indexing
             batch_size=self.batch_size,
-            sampler=_Share(self),
+            sampler=_ShardSampler(self),
             num_workers=self.workers,
             collate_fn=list,
             **self.options,
@@ -63,12 +63,12 @@ class ClipLoader(Generic[Item], Iterable[list[Item]]):
         return {"epoch": self.order.epoch(self.position), "position": self.position}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on after the clips a saved state had handed out; takes effect on the next `iter`."""
+        """Continue after the clips of a saved state; takes effect on the next `iter`."""
         self.position = int(state["position"])
 
 
-class _Share(Iterable[int]):
-    """The indices that one process reads, from the loader's position on."""
+class _ShardSampler(Iterable[int]):
+    """The indices that one process reads, starting at the loader's position."""
 
     def __init__(self, loader: ClipLoader[Any]) -> None:
         self.loader = loader
@@ -77,5 +77,5 @@ class _Share(Iterable[int]):
         loader = self.loader
         indices = loader.order.from_position(loader.position)
         while True:
-            together = list(islice(indices, loader.batch_size * loader.processes))
-            yield from together[loader.rank * loader.batch_size : (loader.rank + 1) * loader.batch_size]
+            global_batch = list(islice(indices, loader.batch_size * loader.processes))
+            yield from global_batch[loader.rank * loader.batch_size : (loader.rank + 1) * loader.batch_size]

@@ -1,4 +1,4 @@
-"""In which order clips are seen: shuffled epochs, or a mixture by weight. Both are functions of a seed and a position."""
+"""The order in which clips are seen: shuffled epochs, or a mixture by weight. A function of a seed and a position."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _BLOCK = 4096  # draws of a mixture that are made at once
 
 
 class Order(Protocol):
-    """An endless sequence of clip indices that can be entered anywhere."""
+    """An endless sequence of clip indices that can be started at any position."""
 
     def from_position(self, position: int) -> Iterator[int]:
         """The indices at position, position + 1, ..."""
 
     def epoch(self, position: int) -> int:
-        """How many times all clips were gone through (on average, for a mixture) before this position."""
+        """Number of passes over all clips (on average, for a mixture) before this position."""
 
 
 class Shuffled:
-    """Every clip once per epoch, each epoch in another order."""
+    """Every clip once per epoch, in a different order in each epoch."""
 
     def __init__(self, length: int, seed: int = 0) -> None:
         if length < 1:
@@ -43,9 +43,9 @@ class Shuffled:
 
 
 class Mixed:
-    """Sources drawn by weight; within a source every clip once before any comes again, each round in another order.
+    """Sources drawn by weight. Within a source, every clip is drawn once before any is repeated.
 
-    groups: clip indices of each source. weights: relative shares of the draws, not of the clips.
+    groups: clip indices of each source. weights: relative probabilities of the sources, whatever their number of clips.
     """
 
     def __init__(self, groups: Mapping[str, Sequence[int]], weights: Mapping[str, float], seed: int = 0) -> None:
@@ -56,23 +56,23 @@ class Mixed:
         for name, group in groups.items():
             if not len(group) and weights[name]:
                 raise SightlineError(f"the source {name!r} has no clips: expected some, or a weight of 0.")
-        shares = [number(f"the weight of {name!r}", weights[name], at_least=0.0) for name in groups]
-        if not sum(shares) > 0:
+        values = [number(f"the weight of {name!r}", weights[name], at_least=0.0) for name in groups]
+        if not sum(values) > 0:
             raise SightlineError("all weights are 0: expected at least one source to draw from.")
         self.seed, self.length = seed, sum(len(group) for group in groups.values())
         self._groups = [list(group) for group in groups.values()]
-        self._shares = torch.tensor(shares, dtype=torch.float64)
+        self._weights = torch.tensor(values, dtype=torch.float64)
 
     def from_position(self, position: int) -> Iterator[int]:
         block, offset = divmod(position, _BLOCK)
-        drawn = [0] * len(self._groups)  # draws from each source so far; replayed, which costs no reading
+        drawn = [0] * len(self._groups)  # draws from each source so far
         for earlier in range(block):
             for source, count in enumerate(self._draws(earlier).bincount(minlength=len(drawn)).tolist()):
                 drawn[source] += count
         rounds: dict[int, tuple[int, list[int]]] = {}
         while True:
-            for place, source in enumerate(self._draws(block).tolist()):
-                if place >= offset:
+            for offset_in_block, source in enumerate(self._draws(block).tolist()):
+                if offset_in_block >= offset:
                     yield self._pick(source, drawn[source], rounds)
                 drawn[source] += 1
             block, offset = block + 1, 0
@@ -81,18 +81,18 @@ class Mixed:
         return position // self.length
 
     def _draws(self, block: int) -> torch.Tensor:  # -> [_BLOCK] source of each draw
-        return torch.multinomial(self._shares, _BLOCK, replacement=True, generator=_generator(self.seed, 0, block))
+        return torch.multinomial(self._weights, _BLOCK, replacement=True, generator=_generator(self.seed, 0, block))
 
     def _pick(self, source: int, draw: int, rounds: dict[int, tuple[int, list[int]]]) -> int:
         group = self._groups[source]
-        turn, place = divmod(draw, len(group))
-        if source not in rounds or rounds[source][0] != turn:
-            rounds[source] = (turn, _permutation(len(group), self.seed, source + 1, turn))
-        return group[rounds[source][1][place]]
+        round_number, position = divmod(draw, len(group))
+        if source not in rounds or rounds[source][0] != round_number:
+            rounds[source] = (round_number, _permutation(len(group), self.seed, source + 1, round_number))
+        return group[rounds[source][1][position]]
 
 
-def grouped(names: Sequence[str]) -> dict[str, list[int]]:
-    """Where each name stands, in the order of their first appearance: the groups of a mixture."""
+def group_by_name(names: Sequence[str]) -> dict[str, list[int]]:
+    """Indices of each name, in the order of first appearance: the groups of a mixture."""
     groups: dict[str, list[int]] = {}
     for index, name in enumerate(names):
         groups.setdefault(name, []).append(index)
@@ -104,7 +104,7 @@ def _permutation(length: int, *key: int) -> list[int]:
 
 
 def _generator(*key: int) -> torch.Generator:
-    """A generator of its own for each key: numbers that are near each other give streams that are not."""
+    """A generator for each key. The key is mixed, so that neighbouring keys give unrelated streams."""
     seed = 0
     for part in key:
         seed = (seed * 0x9E3779B97F4A7C15 + part + 0x632BE59BD9B4E019) % 2**64

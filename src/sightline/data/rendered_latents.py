@@ -14,7 +14,7 @@ from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips, Window
-from sightline.data.encode import ClipEncoder, as_video
+from sightline.data.encode import ClipEncoder, frames_to_video
 from sightline.data.latents import LatentBatch, with_first_frame_mask
 from sightline.data.sources import Source
 from sightline.worlds import WorldBatch
@@ -78,7 +78,7 @@ class RenderedLatents:
     def _render_and_encode(self, sampled: list[SampledClips]) -> LatentBatch:
         device = self.encoder.pipe.vae.device
         frames = render_batches([clips.scenes for clips in sampled], device)  # [B, T, H, W, 3] uint8
-        video = as_video(frames)
+        video = frames_to_video(frames)
         camera_rows = torch.cat([clips.camera_rows for clips in sampled])
         with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
             latents = torch.cat([self.encoder.latents(part) for part in video.split(_ENCODED_AT_ONCE)])

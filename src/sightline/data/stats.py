@@ -1,4 +1,4 @@
-"""How far cameras move, source by source: the numbers from which eta is chosen. Reads cameras only, no pixels."""
+"""Statistics of camera motion per source, from which eta is chosen. Reads trajectories only, no pixels."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sightline.data.clip_spec import ClipSpec
 from sightline.data.sources import Source
 from sightline.errors import SightlineError
 
-_GRID = (5, 8)  # rows and columns of rays per frame: medians over thousands of clips need no more
+_GRID = (5, 8)  # rows and columns of rays per frame, enough for medians over many clips
 
 
 @dataclass(frozen=True)
-class Spread:
-    """A distribution of |m| in a few numbers."""
+class Quantiles:
+    """Quantiles of a distribution of |m|."""
 
     median: float
     percentile_5: float
@@ -29,23 +29,24 @@ class Spread:
     percentile_95: float
 
     @classmethod
-    def of(cls, values: Tensor) -> Spread:  # [N]
+    def from_values(cls, values: Tensor) -> Quantiles:  # [N]
         ordered = values.sort().values  # torch.quantile refuses more than 16 million values
-        at = [float(ordered[round(share * (len(ordered) - 1))]) for share in (0.5, 0.05, 0.25, 0.75, 0.95)]
-        return cls(*at)
+        levels = (0.5, 0.05, 0.25, 0.75, 0.95)
+        return cls(*(float(ordered[round(level * (len(ordered) - 1))]) for level in levels))
 
 
 @dataclass(frozen=True, eq=False)
 class SourceStatistics:
-    """One source: the first window of a sample of its shots. Distances in the source's own units unless said otherwise.
+    """Camera motion of one source, over the first window of a sample of its shots.
 
-    |m| is taken over rays through a grid in all frames but the first of a window, whose own are 0 by construction.
+    Distances are in the source's own units unless said otherwise. |m| is taken over a grid of rays in all frames but the
+    first of a window, where it is 0 by construction.
     """
 
     name: str
     eta: float
     shots: int
-    """All shots of the source; of these `clips` were measured and `skips` could not be."""
+    """All shots of the source, of which `clips` were measured."""
     clips: int
     frames: int
     path_length: float
@@ -53,16 +54,16 @@ class SourceStatistics:
     turn: float
     """Median over the clips of the sum of rotations from frame to frame, degrees."""
     with_near_depth: int
-    """Clips whose near depth is known."""
-    raw: Spread
-    scaled: Spread
+    """Number of clips whose near depth is known."""
+    raw: Quantiles
+    scaled: Quantiles
     """After eta."""
-    normalised: Spread | None
-    """After eta and, where it is known, 1/z_n; None where it is known of no clip."""
+    normalised: Quantiles | None
+    """After eta and, where the near depth is known, 1/z_n; None where it is known for no clip."""
     moments: Tensor
     """[N] |m| of every ray in the source's own units."""
     normalised_moments: Tensor
-    """[N] the same over z_n where it is known."""
+    """[N] the same, divided by z_n where it is known."""
 
 
 def source_statistics(
@@ -91,17 +92,17 @@ def source_statistics(
         except SightlineError as error:
             skips.report(source.name, shot, error)
             continue
-        path = spec.trajectory(cameras, 0, eta=1.0 / spec.scale(cameras, 1.0))  # in the source's own units
-        found = path_statistics(path, _GRID)
-        lengths.append(found.path_length)
-        turns.append(found.total_turn)
-        moments.append(moment_magnitudes(path, _GRID)[1:].flatten().float())
+        window = spec.trajectory(cameras, 0, eta=1.0 / spec.scale(cameras, 1.0))  # in the source's own units
+        statistics = path_statistics(window, _GRID)
+        lengths.append(statistics.path_length)
+        turns.append(statistics.total_turn)
+        moments.append(moment_magnitudes(window, _GRID)[1:].flatten().float())
         with_near_depth += cameras.near_depth is not None
         normalised.append(moments[-1] / (cameras.near_depth or 1.0))
     skips.log_count()
     if not moments:
         raise SightlineError(f"{source.name}: none of {len(sample)} shots could be measured, expected at least one.")
-    every, every_normalised = torch.cat(moments), torch.cat(normalised)
+    all_moments, all_normalised = torch.cat(moments), torch.cat(normalised)
     return SourceStatistics(
         name=source.name,
         eta=source.eta,
@@ -111,11 +112,11 @@ def source_statistics(
         path_length=float(torch.tensor(lengths).median()),
         turn=float(torch.tensor(turns).median()),
         with_near_depth=with_near_depth,
-        raw=Spread.of(every),
-        scaled=Spread.of(source.eta * every),
-        normalised=Spread.of(source.eta * every_normalised) if with_near_depth else None,
-        moments=every,
-        normalised_moments=every_normalised,
+        raw=Quantiles.from_values(all_moments),
+        scaled=Quantiles.from_values(source.eta * all_moments),
+        normalised=Quantiles.from_values(source.eta * all_normalised) if with_near_depth else None,
+        moments=all_moments,
+        normalised_moments=all_normalised,
     )
 
 
@@ -124,6 +125,6 @@ def suggested_etas(sources: Sequence[SourceStatistics], near_depth: bool = False
 
     near_depth: after 1/z_n where it is known, as training with that option sees it. A source that never moves gets nan.
     """
-    medians = [float((one.normalised_moments if near_depth else one.moments).median()) for one in sources]
+    medians = [float((source.normalised_moments if near_depth else source.moments).median()) for source in sources]
     target = sources[0].eta * medians[0]
     return [target / median if median > 0 else float("nan") for median in medians]

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import Progress
 from torch import Tensor, nn
 
-from sightline.data.encode import as_video
+from sightline.data.encode import frames_to_video
 from sightline.errors import SightlineError
 from sightline.files import atomic_folder, write_atomic
 from sightline.lab import whole_sequence
@@ -119,7 +119,7 @@ def sample_styles(frames: int, size: int, seeds: range) -> list[WorldBatch]:
 def take(pool: Tensor, batch: int, generator: torch.Generator) -> Tensor:  # -> [B, 3, T, H, W] in -1..1
     """Random clips, each mirrored half of the time and run backwards half of the time."""
     chosen = torch.randint(len(pool), (batch,), generator=generator, device=pool.device)
-    video = as_video(pool[chosen])
+    video = frames_to_video(pool[chosen])
     mirror, backwards = torch.rand(2, batch, generator=generator, device=pool.device) < 0.5
     video = torch.where(mirror[:, None, None, None, None], video.flip(4), video)
     return torch.where(backwards[:, None, None, None, None], video.flip(2), video)
@@ -196,7 +196,7 @@ def measure_vae(vae: AutoencoderKLWan, clips: int, frames: int, size: int, devic
 
 
 def _batches(pool: Tensor, size: int = 16) -> Iterator[Tensor]:
-    return (as_video(part) for part in pool.split(size))
+    return (frames_to_video(part) for part in pool.split(size))
 
 
 def autocast(device: torch.device) -> AbstractContextManager[Any]:

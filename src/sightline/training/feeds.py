@@ -17,9 +17,9 @@ from torch import Tensor
 from sightline.data.cached import CachedClips
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
-from sightline.data.encode import ClipEncoder, padded_text
+from sightline.data.encode import ClipEncoder, pad_text
 from sightline.data.latents import LatentBatch, LatentDataset, PerClipLatents, encode_clip
-from sightline.data.order import Mixed, Order, Shuffled, grouped
+from sightline.data.order import Mixed, Order, Shuffled, group_by_name
 from sightline.data.rendered_latents import RenderedLatents, can_render_batches
 from sightline.data.sources import open_sources
 from sightline.data.split import is_held_out
@@ -99,7 +99,7 @@ def make_feed(
     patch: latent frames, rows and columns per token. with_camera: whether the model takes camera tokens.
     """
     encoder = ClipEncoder(pipe)
-    empty_text = padded_text(encoder.text(""))[: data.max_sequence_length]
+    empty_text = pad_text(encoder.text(""))[: data.max_sequence_length]
     train: LatentDataset
     held_out: LatentDataset
     if data.cache is not None:
@@ -146,7 +146,7 @@ def _order(data: DataConfig, sources: Sequence[str], held_out: Sized, seed: int)
             )
     if not data.source_weights:
         return Shuffled(len(sources), seed)
-    groups = grouped(sources)
+    groups = group_by_name(sources)
     if len(data.source_weights) != len(groups):
         raise SightlineError(
             f"data.source_weights has {len(data.source_weights)} entries: expected {len(groups)}, for the sources with "

@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from sightline.cameras.tokens import CameraTokens
-from sightline.data.encode import ONE_AT_A_TIME
+from sightline.data.encode import ENCODER_LOCK
 from sightline.data.latents import LatentBatch
 from sightline.figures import side_by_side
 from sightline.generation.generate import pipeline_for_mode
@@ -136,18 +136,18 @@ def generate_beside(
     if with_image:
         call["image"] = Image.fromarray(true[0])
     runner.set_progress_bar_config(disable=True)
-    with ONE_AT_A_TIME:
+    with ENCODER_LOCK:
         return true, as_frames(runner(**call).frames[0])
 
 
 def decode(pipe: Any, latents: Tensor) -> np.ndarray:  # [1, C, t, h, w] -> [T, H, W, 3] uint8
     """Normalised latents back to pictures, as the pipelines do."""
-    with ONE_AT_A_TIME:
+    with ENCODER_LOCK:
         vae = pipe.vae.to(latents.device)
     shape = (1, vae.config.z_dim, 1, 1, 1)
     mean, std = (
         torch.tensor(values).view(shape).to(latents) for values in (vae.config.latents_mean, vae.config.latents_std)
     )
-    with ONE_AT_A_TIME:
+    with ENCODER_LOCK:
         video = vae.decode((latents * std + mean).to(vae.dtype), return_dict=False)[0][0].float()  # [3, T, H, W]
     return ((video.clamp(-1, 1) + 1) * 127.5).round().byte().permute(1, 2, 3, 0).cpu().numpy()

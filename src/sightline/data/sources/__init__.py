@@ -1,4 +1,4 @@
-"""The sources by name, and the one line that says which one, where, and how: KIND:PLACE?option=value&option=value."""
+"""Sources by name, and the text that describes one: KIND:PLACE?option=value&option=value."""
 
 from __future__ import annotations
 
@@ -28,11 +28,13 @@ __all__ = [
     "open_sources",
 ]
 
-SOURCES: dict[str, type[Source]] = {one.kind: one for one in (RealEstate10K, DL3DV, PanShot, OmniWorld, Worlds)}
+SOURCES: dict[str, type[Source]] = {
+    source.kind: source for source in (RealEstate10K, DL3DV, PanShot, OmniWorld, Worlds)
+}
 
 
 def open_source(text: str) -> Source:
-    """`re10k:/data/re10k`, `dl3dv:/data/dl3dv?images=images_8`, `worlds:walkthrough?clips=500`, ..."""
+    """The source that a text describes, such as `re10k:/data/re10k` or `dl3dv:/data/dl3dv?images=images_8`."""
     kind, colon, rest = text.partition(":")
     place, texts = parse_query("the source", rest)
     if kind not in SOURCES or not colon or not place:
@@ -49,12 +51,12 @@ def open_source(text: str) -> Source:
 
 
 def open_sources(texts: Sequence[str]) -> list[Source]:
-    """Several sources, each under a name of its own."""
+    """Several sources with different names."""
     sources = [open_source(text) for text in texts]
     if not sources:
         raise SightlineError("no source is given: expected at least one, such as re10k:/data/re10k.")
     names = [source.name for source in sources]
     for name in names:
         if names.count(name) > 1:
-            raise SightlineError(f"two sources are named {name!r}: expected names of their own (add ?name=...).")
+            raise SightlineError(f"two sources are named {name!r}: expected different names (add ?name=...).")
     return sources

@@ -53,8 +53,8 @@ class Source(ABC):
 
     kind: str
     default_eta: float = 1.0
-    intrinsics_follow_any_picture: bool = False
-    """True where intrinsics are fractions of the picture: it may be stored at any size and aspect ratio."""
+    intrinsics_are_relative: bool = False
+    """True where intrinsics are stored as fractions of the frame, so that frames may have any size and aspect ratio."""
 
     def __init__(self, name: str | None = None, eta: float | None = None) -> None:
         self.name = name or self.kind
@@ -68,22 +68,22 @@ class Source(ABC):
 
     @abstractmethod
     def trajectory(self, shot: str) -> Trajectory:
-        """The cameras of a whole shot in the source's own world and units."""
+        """The cameras of a whole shot, in the source's own world and units."""
 
     @abstractmethod
-    def pictures(self, shot: str) -> FrameReader:
+    def frames(self, shot: str) -> FrameReader:
         """The frames of a shot, one per pose."""
 
     def length(self, shot: str) -> int:
-        """Frames of a shot whose cameras can be read."""
+        """Number of frames of a shot."""
         return len(self.trajectory(shot))
 
     def caption(self, shot: str, indices: Sequence[int]) -> str | None:
-        """What these frames of the shot show, where the source says so."""
+        """The caption of these frames of a shot; None where the source has none."""
         return None
 
     def scene(self, shot: str) -> str:
-        """The place that a shot shows: shots of one scene are never divided between training and held-out."""
+        """The place that a shot shows. All shots of a scene are in the same part of the split."""
         return shot
 
     def for_spec(self, spec: ClipSpec) -> Source:
@@ -103,12 +103,12 @@ class Source(ABC):
         return None
 
     def settings(self) -> dict[str, Any]:
-        """What makes clips of this source what they are, apart from where it is stored."""
+        """Everything that its clips depend on, apart from where the source is stored."""
         return {"kind": self.kind, "name": self.name, "eta": self.eta}
 
 
 class FolderSource(Source):
-    """A source that lies in a folder. `options` are those of its kind, which also decide what its clips are."""
+    """A source that is stored in a folder. options: those of its kind, which its clips depend on."""
 
     def __init__(self, root: str | Path, *, name: str | None, eta: float | None, **options: Any) -> None:
         super().__init__(name, eta)
@@ -120,50 +120,50 @@ class FolderSource(Source):
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), **self.options}
 
-    def folder(self, asked: str | None, candidates: Sequence[str], what: str) -> Path:
-        """The folder that an option names, or the first candidate that exists."""
-        for candidate in [asked] if asked else candidates:
+    def folder(self, name: str | None, candidates: Sequence[str], what: str) -> Path:
+        """The folder that an option names, or without one the first candidate that exists."""
+        for candidate in [name] if name else candidates:
             if (self.root / candidate).is_dir():
                 return self.root / candidate
-        expected = asked or " or ".join(candidates)
+        expected = name or " or ".join(candidates)
         raise SightlineError(f"{self.root}: found no folder of {what}, expected {expected}.")
 
 
 def folders_with(root: Path, file_name: str) -> list[Path]:
-    """Every folder below `root` that holds this file, by name; what lies inside such a folder is not walked."""
-    found = []
+    """All folders below `root` that contain this file, sorted. Folders inside such a folder are not searched."""
+    folders = []
     for folder, below, files in os.walk(root, followlinks=True):
         if file_name in files:
-            found.append(Path(folder))
+            folders.append(Path(folder))
             below.clear()
         below.sort()
-    return sorted(found)
+    return sorted(folders)
 
 
 def video_or_frames(folder: Path, stem: str, frame_names: Sequence[str], frames: int) -> FrameReader:
-    """`folder/stem.mp4`, or a folder `folder/stem` with one picture per name, whatever its ending."""
+    """`folder/stem.mp4`, or a folder `folder/stem` with one image per name, whatever its suffix."""
     for ending in VIDEO_SUFFIXES:
         if (folder / f"{stem}{ending}").is_file():
             return VideoFile(folder / f"{stem}{ending}", frames)
     if not (folder / stem).is_dir():
         raise SightlineError(f"{folder / stem}: found neither a video nor a folder of that name, expected the frames.")
-    found = sum(name.lower().endswith(IMAGE_SUFFIXES) for name in os.listdir(folder / stem))
-    if found > frames:  # too few are told one by one, by the picture that is missing
-        raise SightlineError(f"{folder / stem}: found {found} pictures, expected {frames}, one for each pose.")
+    count = sum(name.lower().endswith(IMAGE_SUFFIXES) for name in os.listdir(folder / stem))
+    if count > frames:  # a missing image is reported by name when it is read
+        raise SightlineError(f"{folder / stem}: found {count} pictures, expected {frames}, one for each pose.")
     return ImageFiles(picture_files(folder / stem, frame_names))
 
 
 def picture_files(folder: Path, stems: Sequence[str]) -> list[Path]:
-    """The picture of each stem in a folder; one that is missing is named with a usual ending, and fails when read."""
+    """The image file of each stem. A missing one is named with the first suffix, and raises when it is read."""
     try:
-        there = {Path(name).stem: name for name in os.listdir(folder) if name.lower().endswith(IMAGE_SUFFIXES)}
+        existing = {Path(name).stem: name for name in os.listdir(folder) if name.lower().endswith(IMAGE_SUFFIXES)}
     except OSError as error:
         raise SightlineError(f"{folder}: cannot be listed ({reason(error)}), expected a folder of frames.") from None
-    return [folder / there.get(stem, f"{stem}{IMAGE_SUFFIXES[0]}") for stem in stems]
+    return [folder / existing.get(stem, f"{stem}{IMAGE_SUFFIXES[0]}") for stem in stems]
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(line number, object) of each line of a jsonl file."""
+    """Line number and object of each line of a jsonl file."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

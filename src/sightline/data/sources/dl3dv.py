@@ -5,7 +5,7 @@
       [1K/]<scene hash>/[nerfstudio/]images_4/frame_00001.png
 
 Camera-to-world poses with OpenGL axes; intrinsics in pixels of the full picture, whatever size the folder of pictures
-has. Lens distortion is left out, and the pictures keep it. The scenes carry no captions.
+has. Lens distortion is ignored; the images keep it. The scenes have no captions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class DL3DV(FolderSource):
         name: str | None = None,
         eta: float | None = None,
     ) -> None:
-        """images: the folder of pictures in each scene; without it, the first of images_4, images_2, images, images_8."""
+        """images: the folder of images in each scene; by default the first of images_4, images_2, images, images_8."""
         super().__init__(root, name=name, eta=eta, images=images, fps=fps)
         self._images, self._fps = images, fps
 
@@ -46,10 +46,10 @@ class DL3DV(FolderSource):
     def trajectory(self, shot: str) -> Trajectory:
         return formats.load(self.root / shot / _POSES, format="nerfstudio", fps=self._fps)
 
-    def pictures(self, shot: str) -> FrameReader:
+    def frames(self, shot: str) -> FrameReader:
         stems = [Path(path).stem for path in nerfstudio.picture_paths(InputFile(self.root / shot / _POSES))]
-        asked = (self._images,) if self._images else _PICTURE_FOLDERS
-        for folder in asked:
+        candidates = (self._images,) if self._images else _PICTURE_FOLDERS
+        for folder in candidates:
             if (self.root / shot / folder).is_dir():
                 return ImageFiles(picture_files(self.root / shot / folder, stems))
-        raise SightlineError(f"{self.root / shot}: found no folder of pictures, expected {' or '.join(asked)}.")
+        raise SightlineError(f"{self.root / shot}: found no folder of pictures, expected {' or '.join(candidates)}.")

@@ -1,4 +1,4 @@
-"""OmniWorld-Game: one folder per scene, its frames grouped into splits; a split is a shot.
+"""OmniWorld-Game: one folder per scene, its frames group_by_name into splits; a split is a shot.
 
     ROOT/                                      any depth: every folder that holds a split_info.json is a scene
       <scene>/split_info.json                  {"split": [[0, 1, 2, ...], ...], ...}: frame numbers of each split
@@ -7,7 +7,7 @@
       <scene>/text/<first>_<last>.json         optional captions of 81-frame segments, by frame number
       <scene>/fps.txt                          optional
 
-World-to-camera poses, OpenCV axes, in a scale of their own (DROID-SLAM's): hence eta 20.
+World-to-camera poses, OpenCV axes, in the scale of DROID-SLAM; hence eta is 20.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class OmniWorld(FolderSource):
         name: str | None = None,
         eta: float | None = None,
     ) -> None:
-        """color: the folder of frames in each scene. caption: which of the structured captions; else the short one."""
+        """color: the folder of frames in each scene. caption: the key of the caption; Short_Caption where it is missing."""
         super().__init__(root, name=name, eta=eta, color=color, caption=caption)
         self._color, self._caption_keys = color, (caption, "Short_Caption")
 
@@ -56,12 +56,13 @@ class OmniWorld(FolderSource):
 
     def trajectory(self, shot: str) -> Trajectory:
         folder, camera = self._parts(shot)
-        path, frames = formats.load(camera, format="omniworld", fps=self._fps(folder)), self._frame_numbers(shot)
-        if len(path) != len(frames):
-            raise SightlineError(f"{camera}: found {len(path)} poses, expected {len(frames)} as {_SPLITS} says.")
-        return path
+        trajectory = formats.load(camera, format="omniworld", fps=self._fps(folder))
+        frames = self._frame_numbers(shot)
+        if len(trajectory) != len(frames):
+            raise SightlineError(f"{camera}: found {len(trajectory)} poses, expected {len(frames)} as {_SPLITS} says.")
+        return trajectory
 
-    def pictures(self, shot: str) -> FrameReader:
+    def frames(self, shot: str) -> FrameReader:
         folder, _ = self._parts(shot)
         color = folder / self._color
         if not color.is_dir():
@@ -69,7 +70,7 @@ class OmniWorld(FolderSource):
         return ImageFiles(picture_files(color, [f"{frame:06d}" for frame in self._frame_numbers(shot)]))
 
     def caption(self, shot: str, indices: Sequence[int]) -> str | None:
-        """The caption of the segment that shares most frames with the window."""
+        """The caption of the segment that shares the most frames with the window."""
         frames = self._frame_numbers(shot)
         first, last = frames[indices[0]], frames[indices[-1]]
         shared = [

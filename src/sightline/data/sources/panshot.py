@@ -8,7 +8,7 @@
       PanFlow/near_plane_depth-train.jsonl       optional: {"video_id", "clip_id", "near_depth"}
 
 Camera-to-world poses with OpenCV axes in a world whose y is down, first camera at the origin; x_fov in degrees across
-the width, seen through the unified model's xi. Several shots look into the same panorama: they share a scene.
+the width, seen through the unified model's xi. Several shots of one panorama share a scene.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class PanShot(FolderSource):
         name: str | None = None,
         eta: float | None = None,
     ) -> None:
-        """shots, depths: the two folders. width, height: of the pictures as shot, whose aspect ratio gives the lens."""
+        """shots, depths: the two folders. width, height: of the original frames, whose aspect ratio determines the intrinsics."""
         lens = {"width": width, "height": height, "fps": fps}
         super().__init__(root, name=name, eta=eta, split=split, shots=shots, depths=depths, **lens)
         self.split = split
@@ -59,13 +59,13 @@ class PanShot(FolderSource):
         for broken in (entry.get("broken"), near_depth):
             if isinstance(broken, SightlineError):
                 raise broken
-        path = formats.load(
+        trajectory = formats.load(
             self._part("pose") / Path(str(entry.get("pose"))).with_suffix(".npy"),
             format="panshot", x_fov=_number(entry, "x_fov", shot), xi=_number(entry, "xi", shot), **self._lens,
         )  # fmt: skip
-        return path.replace(near_depth=near_depth, unit="metre")
+        return trajectory.replace(near_depth=near_depth, unit="metre")
 
-    def pictures(self, shot: str) -> FrameReader:
+    def frames(self, shot: str) -> FrameReader:
         frames = len(self.trajectory(shot))
         return video_or_frames(self._part("videos"), shot, [f"{index:06d}" for index in range(frames)], frames)
 
@@ -82,7 +82,7 @@ class PanShot(FolderSource):
     def _entries(self) -> dict[str, dict[str, Any]]:
         """Entries of the meta files by video name, each with the panorama it is cut from.
 
-        A meta file that cannot be read stands under its own name with the reason, so that the others can be used.
+        A meta file that cannot be read has an entry with its error under its own name, so that the others can be used.
         """
         if not self._part("meta").is_dir():
             raise SightlineError(f"{self._part('meta')}: found no folder there, expected PanShot's json files.")
@@ -102,7 +102,7 @@ class PanShot(FolderSource):
 
     @cached_property
     def _near_depths(self) -> dict[str, float | SightlineError]:
-        """By scene: the depth, or what is wrong with its line."""
+        """Near depth of each scene, or the error in its line."""
         depths: dict[str, float | SightlineError] = {}
         if self._depth_file.is_file():
             for line, entry in json_lines(self._depth_file):
@@ -110,8 +110,10 @@ class PanShot(FolderSource):
                 if isinstance(depth, (int, float)) and not isinstance(depth, bool) and 0 < depth < float("inf"):
                     depths[scene] = float(depth)
                 else:
-                    found = f"{self._depth_file}, line {line}: found {json.dumps(depth)} as near_depth"
-                    depths[scene] = SightlineError(f"{found}, expected a number above 0.")
+                    where = f"{self._depth_file}, line {line}"
+                    depths[scene] = SightlineError(
+                        f"{where}: found {json.dumps(depth)} as near_depth, expected a number above 0."
+                    )
         return depths
 
 

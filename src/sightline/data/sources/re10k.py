@@ -7,7 +7,7 @@
       annotations/train.json                          optional, CameraCtrl: [{clip_name, clip_path, pose_file, caption}]
       captions/train.json                             optional: {"0000cc6d8b108390.mp4": ["caption"]}
 
-World-to-camera poses, OpenCV axes, intrinsics as fractions of the picture. Whole YouTube videos are not cut here.
+World-to-camera poses, OpenCV axes, intrinsics as fractions of the picture. Whole YouTube videos are not cut into shots here.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sightline.video import VIDEO_SUFFIXES
 
 class RealEstate10K(FolderSource):
     kind = "re10k"
-    intrinsics_follow_any_picture = True
+    intrinsics_are_relative = True
 
     def __init__(
         self,
@@ -42,15 +42,15 @@ class RealEstate10K(FolderSource):
         name: str | None = None,
         eta: float | None = None,
     ) -> None:
-        """poses, pictures, annotations, captions: folders and files below the root, where they are not found by name."""
-        chosen = {
+        """poses, pictures, annotations, captions: folders and files below the root, where they have other names than above."""
+        options = {
             "split": split,
             "poses": poses,
             "pictures": pictures,
             "annotations": annotations,
             "captions": captions,
         }
-        super().__init__(root, name=name, eta=eta, **chosen)
+        super().__init__(root, name=name, eta=eta, **options)
         self.split = split
         self._poses, self._pictures = poses, pictures
         self._annotations = self._file(annotations, f"annotations/{split}.json")
@@ -64,7 +64,7 @@ class RealEstate10K(FolderSource):
     def trajectory(self, shot: str) -> Trajectory:
         return formats.load(self._pose_file(shot), format="re10k")
 
-    def pictures(self, shot: str) -> FrameReader:
+    def frames(self, shot: str) -> FrameReader:
         stamps = txt.timestamps(InputFile(self._pose_file(shot)))
         listed = self._listed.get(shot, {}).get("clip_path")
         if isinstance(listed, str) and listed.endswith(VIDEO_SUFFIXES):
@@ -76,13 +76,13 @@ class RealEstate10K(FolderSource):
         return video_or_frames(folder, shot, [str(stamp) for stamp in stamps], len(stamps))
 
     def caption(self, shot: str, indices: Any) -> str | None:
-        found = self._listed.get(shot, {}).get("caption") or self._named_captions.get(shot)
-        found = found[0] if isinstance(found, list) and found else found
-        return found if isinstance(found, str) and found.strip() else None
+        caption = self._listed.get(shot, {}).get("caption") or self._named_captions.get(shot)
+        caption = caption[0] if isinstance(caption, list) and caption else caption
+        return caption if isinstance(caption, str) and caption.strip() else None
 
-    def _file(self, asked: str | None, usual: str) -> Path | None:
-        path = self.root / (asked or usual)
-        if asked and not path.is_file():
+    def _file(self, name: str | None, default: str) -> Path | None:
+        path = self.root / (name or default)
+        if name and not path.is_file():
             raise SightlineError(f"{path}: found no file there, expected a json.")
         return path if path.is_file() else None
 

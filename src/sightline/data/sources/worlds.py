@@ -1,10 +1,10 @@
-"""The procedural worlds as a source: every seed is a shot, filmed when its pixels are asked for.
+"""The procedural worlds as a source: every seed is a shot, rendered when its frames are read.
 
     worlds:walkthrough    worlds:orbit    worlds:panorama    worlds:openworld
 
-Stand-ins for RealEstate10K, DL3DV, PanShot and OmniWorld: each style moves as its source does and reports its poses in
-the units its source would, so openworld has eta 20. The cameras of a clip are the reported ones, the pixels the true ones'.
-With unit=metre the cameras are the true ones too, and eta is 1.
+The styles stand in for RealEstate10K, DL3DV, PanShot and OmniWorld: each moves like its dataset and reports poses in the
+units of its dataset, so openworld has eta 20. Frames are rendered from the true cameras; trajectories are the reported
+ones. With unit=metre, trajectories are the true ones and eta is 1.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sightline.worlds import STYLES, WorldBatch, render_depth, sample_batch
 
 _ETA = {"openworld": 20.0}
 _UNITS = ("reported", "metre")
-_DEFAULT_SPEC = ClipSpec()  # what a shot measures when nobody says
+_DEFAULT_SPEC = ClipSpec()  # length and size of a shot by default
 
 
 class Worlds(Source):
@@ -49,15 +49,15 @@ class Worlds(Source):
         name: str | None = None,
         eta: float | None = None,
     ) -> None:
-        """clips: how many shots. seed: of the first. num_frames, width, height: of a shot; without them, as the spec asks.
-        device: where it is filmed. unit: of positions, as the style's source would report them or metres.
-        returning: the share of shots whose camera comes back to where it started; none of the styles does by itself."""
+        """clips: number of shots. seed: of the first shot. num_frames, width, height: of a shot; by default those of the
+        clips. device: where shots are rendered. unit: of positions, `reported` as in the style's dataset or `metre`.
+        returning: the fraction of shots whose camera returns to where it started; by default no shot does."""
         if style not in STYLES:
             raise SightlineError(f"the style of worlds is {style!r}: expected one of {', '.join(STYLES)}.")
         if unit not in _UNITS:
             raise SightlineError(f"unit of worlds is {unit!r}: expected one of {', '.join(_UNITS)}.")
-        usual = 1.0 if unit == "metre" else _ETA.get(style, 1.0)
-        super().__init__(name or style, usual if eta is None else eta)
+        default_eta = 1.0 if unit == "metre" else _ETA.get(style, 1.0)
+        super().__init__(name or style, default_eta if eta is None else eta)
         for option, value in (("num_frames", num_frames), ("width", width), ("height", height)):
             if value is not None:
                 whole_number(option, value)
@@ -67,7 +67,7 @@ class Worlds(Source):
         self.num_frames, self.width, self.height, self.device, self.unit = num_frames, width, height, device, unit
         self.returning = number("returning", returning, at_least=0.0)
         if self.returning > 1:
-            raise SightlineError(f"returning is {returning!r}: expected a share between 0 and 1.")
+            raise SightlineError(f"returning is {returning!r}: expected a fraction between 0 and 1.")
         self._last: tuple[str, ShotBatch] | None = None
 
     def shots(self) -> list[str]:
@@ -79,7 +79,7 @@ class Worlds(Source):
     def length(self, shot: str) -> int:
         return self.num_frames or _DEFAULT_SPEC.num_frames  # without building the scene
 
-    def pictures(self, shot: str) -> FrameReader:
+    def frames(self, shot: str) -> FrameReader:
         return _RenderedPictures(self._sample(shot).scenes, self.device)
 
     def caption(self, shot: str, indices: Sequence[int]) -> str | None:
@@ -161,7 +161,7 @@ class Worlds(Source):
 def _require_device(device: str) -> None:
     try:
         torch.empty(0, device=device)
-    except (RuntimeError, AssertionError):  # no such kind, or none on this machine
+    except (RuntimeError, AssertionError):  # an unknown kind of device, or none on this machine
         raise SightlineError(f"device is {device!r}: expected cpu, or cuda where there is one.") from None
 
 
