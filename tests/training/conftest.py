@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import pytest
+import torch
+from safetensors import safe_open
 
 from sightline.training.recipe import (
     DataConfig,
@@ -40,6 +43,24 @@ def small(tmp_path):
         checkpoints_total_limit=2,
         report_to="none",
     )
+
+
+def read_shards(folder):
+    """The full tensors of a folder of a checkpoint, put together from its files by what their headers say."""
+    parts = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        with safe_open(file, framework="pt") as shard:
+            places = json.loads(shard.metadata()["DCP_SHARDING_INFO"])
+            for name in shard.keys():  # noqa: SIM118 (not a dictionary)
+                parts.setdefault(name, []).append((places[name]["saved_offsets"], shard.get_tensor(name)))
+    tensors = {}
+    for name, chunks in parts.items():
+        shape = [max(offset[i] + chunk.shape[i] for offset, chunk in chunks) for i in range(chunks[0][1].ndim)]
+        tensors[name] = torch.full(shape, torch.nan)
+        assert sum(chunk.numel() for _, chunk in chunks) == tensors[name].numel(), name  # each number once
+        for offset, chunk in chunks:
+            tensors[name][tuple(slice(a, a + n) for a, n in zip(offset, chunk.shape, strict=True))] = chunk
+    return tensors
 
 
 def changed(recipe, section=None, **settings):

@@ -15,6 +15,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from safetensors.torch import load_file
+from torch.distributed.checkpoint import HuggingFaceStorageWriter
 
 from sightline.backbones.camera_weights import load_camera
 from sightline.backbones.tiny import tiny_pipeline
@@ -25,9 +26,9 @@ from sightline.training.checkpoint import list_checkpoints, load_checkpoint
 from sightline.training.export import export
 from sightline.training.recipe import Recipe
 from tests.conftest import start_two
-from tests.training.conftest import changed
+from tests.training.conftest import changed, read_shards
 
-FILES = ("weights", "optimizer", "average")
+PARTS = ("weights", "optimizer", "ema")
 
 
 def last_checkpoint(run):
@@ -36,7 +37,7 @@ def last_checkpoint(run):
 
 def tensors_of(run):
     folder = last_checkpoint(run)
-    return {f"{file}/{name}": t for file in FILES for name, t in load_file(folder / f"{file}.safetensors").items()}
+    return {f"{part}/{name}": t for part in PARTS for name, t in read_shards(folder / part).items()}
 
 
 def losses_of(run):
@@ -64,8 +65,8 @@ def test_ten_kills_change_nothing(small, tmp_path):
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
         for path in list_checkpoints(tmp_path / "killed" / "checkpoints"):
-            for file in FILES:
-                load_file(path / f"{file}.safetensors")  # every checkpoint that exists can be read
+            for part in PARTS:
+                assert read_shards(path / part)  # every checkpoint that exists can be read
     trainer.train(killed, resume="latest")
     found = tensors_of(tmp_path / "killed")
     assert found.keys() == expected.keys()
@@ -123,14 +124,14 @@ def test_an_export_that_cannot_be_is_one_sentence_and_leaves_nothing(small, tmp_
 def test_only_the_named_set_is_trained_and_it_exports(small, tmp_path, train):
     recipe = changed(changed(small, "model", trainable=train), "optimizer", max_steps=3)
     trainer.train(recipe)
-    names = set(load_file(last_checkpoint(recipe.output) / "weights.safetensors"))
+    names = set(read_shards(last_checkpoint(recipe.output) / "weights"))
     assert any(".camera_encoding." in name for name in names)
     parts = {"paper": ("attn1", "ffn", "scale_shift"), "encoding": (".camera_encoding.",), "self_attention": ("attn1",)}
     allowed = parts.get(train, (".camera_encoding.", "lora_"))
     assert all(any(part in name for part in allowed) for name in names)
     folder = export(Path(recipe.output), tmp_path / "model")
     model = CameraWanTransformer3DModel.from_pretrained(folder)
-    average = load_file(last_checkpoint(recipe.output) / "average.safetensors")
+    average = read_shards(last_checkpoint(recipe.output) / "ema")
     name = "blocks.0.attn1.camera_encoding.alpha_q"
     assert torch.equal(model.state_dict()[name], average[name]) and average[name].abs() > 0
     if train in ("encoding", "lora"):  # the camera, and LoRA weights beside it, make a file for the same base
@@ -161,8 +162,7 @@ def test_a_run_goes_on_from_a_camera_file_with_lora_weights(small, tmp_path, tra
 def test_camera_free_training_uses_the_same_trainer(small):
     recipe = changed(small, "model", encoding=None)
     assert all(
-        ".camera_encoding." not in name
-        for name in load_file(last_checkpoint(trainer.train(recipe)) / "weights.safetensors")
+        ".camera_encoding." not in name for name in read_shards(last_checkpoint(trainer.train(recipe)) / "weights")
     )
 
 
@@ -185,17 +185,15 @@ def test_a_loss_that_is_not_finite_stops_and_leaves_the_last_checkpoint(small, m
 
 
 def test_a_disk_that_cannot_be_written_is_one_sentence(small, monkeypatch):
-    from sightline.training import checkpoint
-
-    real, calls = checkpoint.save_file, []
+    real, calls = HuggingFaceStorageWriter.write_data, []
 
     def full(*arguments):
         calls.append(1)
         if len(calls) > 4:
             raise OSError(28, "No space left on device")
-        real(*arguments)
+        return real(*arguments)
 
-    monkeypatch.setattr(checkpoint, "save_file", full)
+    monkeypatch.setattr(HuggingFaceStorageWriter, "write_data", full)
     with pytest.raises(SightlineError, match="cannot be written \\(No space left on device\\)"):
         trainer.train(small)
     assert last_checkpoint(small.output).name == "step-00000001"
@@ -219,9 +217,18 @@ def test_another_trained_set_is_refused(small):
 
 def test_a_damaged_checkpoint_is_one_sentence(small):
     run = trainer.train(changed(small, "optimizer", max_steps=2))
-    file = last_checkpoint(run) / "weights.safetensors"
+    (file,) = (last_checkpoint(run) / "weights").iterdir()
     file.write_bytes(file.read_bytes()[:1000])
-    with pytest.raises(SightlineError, match=r"weights\.safetensors cannot be read"):
+    with pytest.raises(SightlineError, match=rf"weights/{file.name} cannot be read"):
+        trainer.train(small, resume="latest")
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_missing_shard_is_one_sentence(small, part):
+    run = trainer.train(changed(small, "optimizer", max_steps=2))
+    (file,) = (last_checkpoint(run) / part).iterdir()
+    file.unlink()
+    with pytest.raises(SightlineError, match=rf"{part}/{file.name} is missing: expected a complete checkpoint"):
         trainer.train(small, resume="latest")
 
 
@@ -277,6 +284,8 @@ def test_one_process_ddp_and_fsdp2_train_alike_and_continue_each_other(small, tm
         assert all(abs(found[step] - losses[step]) < 1e-5 for step in losses), parallel
         tensors = tensors_of(runs[parallel].output)
         assert tensors.keys() == expected.keys()
+        for part in PARTS:  # each process wrote a shard of its own; read_shards has seen each number once
+            assert len(list((last_checkpoint(runs[parallel].output) / part).iterdir())) == 2
         for name, tensor in tensors.items():
             torch.testing.assert_close(tensor, expected[name], atol=2e-3, rtol=1e-2, msg=f"{parallel} {name}")
     for recipe, _ in itertools.chain(*moved.values()):
@@ -294,5 +303,5 @@ def test_a_checkpoint_fills_what_it_was_made_from(small):
     path = last_checkpoint(run)
     base = json.loads((path / "state.json").read_text())["base"]
     assert load_checkpoint(path, base, trainable, None, None) == 2
-    weights = load_file(path / "weights.safetensors")
+    weights = read_shards(path / "weights")
     assert all(torch.equal(parameter, weights[name]) for name, parameter in trainable.items())

@@ -1,8 +1,12 @@
-"""Checkpoints: what was trained, its optimizer state and the step, whole tensors whatever the sharding. No pickle.
+"""Checkpoints: trained weights, optimizer state, moving average and step. No pickle.
 
-    RUN/checkpoints/step-00001000/   weights.safetensors  optimizer.safetensors  [average.safetensors]  state.json
+    RUN/checkpoints/step-00001000/
+        weights/  optimizer/  [ema/]    one safetensors file per process in each (see shards.py)
+        state.json                      the steps done, the digest of the base model, the names of the files above
 
-A checkpoint is written under another name and renamed, so one that exists is complete.
+Each process writes its own shard of the tensors, and a run may be resumed with another number of processes or another
+`parallel`. A checkpoint is written under a temporary name and renamed when all processes have finished, so one that exists is
+complete. With several machines, the run's folder must be on a file system that they share.
 """
 
 from __future__ import annotations
@@ -11,26 +15,33 @@ import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from sightline.errors import SightlineError
-from sightline.files import give_usual_modes, read_json, reason
+from sightline.files import give_usual_modes, read_json
+from sightline.training.shards import (
+    WriteError,
+    incomplete_tensor,
+    is_main_process,
+    load_shards,
+    on_main_process,
+    save_shards,
+    saved_tensors,
+    shard_files,
+)
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 @dataclass(frozen=True)
 class State:
-    """What a run needs to go on, beside the tensors."""
+    """What a checkpoint holds beside its tensors."""
 
     step: int  # steps done
     base: str  # digest of the model it started from (backbones.weights_digest)
+    files: tuple[str, ...] = ()  # the files of the tensors, relative to the checkpoint
 
 
 def save_checkpoint(
@@ -38,47 +49,64 @@ def save_checkpoint(
     state: State,
     trainable: dict[str, nn.Parameter],
     optimizer: torch.optim.Optimizer,
-    average: dict[str, Tensor] | None,
+    ema: dict[str, Tensor] | None,
     *,
-    keep: int,
-    writes: bool,  # this process writes; all must call, since sharded tensors are gathered together
+    total_limit: int,
 ) -> Path:
-    """Write one checkpoint and drop the oldest beyond `keep`."""
-    weights = {name: whole(parameter.detach()) for name, parameter in trainable.items()}
-    moments = {
-        f"{name}.{moment}": whole(optimizer.state[parameter][moment])
+    """Write one checkpoint and delete the oldest beyond `total_limit`. Every process calls this."""
+    final, temporary = (folder / f"{prefix}-{state.step:08d}" for prefix in ("step", ".writing"))
+    parts: dict[str, dict[str, Tensor]] = {
+        "weights": {name: parameter.detach() for name, parameter in trainable.items()},
+        "optimizer": _moments(trainable, optimizer),
+    }
+    if ema is not None:
+        parts["ema"] = ema
+    parts = {part: tensors for part, tensors in parts.items() if tensors}
+
+    def start() -> None:
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+
+    def finish() -> None:
+        for part, tensors in parts.items():
+            if incomplete := incomplete_tensor(temporary / part, tensors):
+                raise WriteError(f"not every part of {incomplete} is there: do all processes share this folder?")
+        files = [str(file.relative_to(temporary)) for part in parts for file in shard_files(temporary / part)]
+        content = {"step": state.step, "base": state.base, "files": files}
+        (temporary / "state.json").write_text(json.dumps(content) + "\n")
+        give_usual_modes(temporary)
+        _remove(final)
+        temporary.rename(final)
+
+    try:
+        on_main_process(start)
+        for part, tensors in parts.items():
+            save_shards(temporary / part, tensors)
+        on_main_process(finish)
+    except WriteError as error:
+        if is_main_process():
+            shutil.rmtree(temporary, ignore_errors=True)
+        raise SightlineError(
+            f"checkpoint {final} cannot be written ({error}): earlier ones are untouched; make room and resume."
+        ) from None
+    if is_main_process():
+        for old in list_checkpoints(folder)[:-total_limit]:
+            _remove(old)
+    return final
+
+
+def _moments(trainable: dict[str, nn.Parameter], optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """AdamW's two moments of each parameter, by NAME.exp_avg and NAME.exp_avg_sq."""
+    return {
+        f"{name}.{moment}": optimizer.state[parameter][moment]
         for name, parameter in trainable.items()
         for moment in _MOMENTS
         if moment in optimizer.state[parameter]
     }
-    averages = None if average is None else {name: whole(tensor) for name, tensor in average.items()}
-    final = folder / f"step-{state.step:08d}"
-    if not writes:
-        return final
-    temporary = folder / f".writing-{state.step:08d}"
-    try:
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        save_file(weights, temporary / "weights.safetensors")
-        save_file(moments, temporary / "optimizer.safetensors")
-        if averages is not None:
-            save_file(averages, temporary / "average.safetensors")
-        (temporary / "state.json").write_text(json.dumps({"step": state.step, "base": state.base}) + "\n")
-        give_usual_modes(temporary)
-        _remove(final)
-        temporary.rename(final)
-    except (OSError, SafetensorError) as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise SightlineError(
-            f"checkpoint {final} cannot be written ({reason(error)}): earlier ones are untouched; make room and resume."
-        ) from None
-    for old in list_checkpoints(folder)[:-keep]:
-        _remove(old)
-    return final
 
 
 def _remove(path: Path) -> None:
-    """Out of the way under one name at once: what is half deleted must not look like a checkpoint."""
+    """Delete a checkpoint, after renaming it: one that is half deleted must not look like a checkpoint."""
     if path.exists():
         hidden = path.with_name(f".removing-{path.name}")
         shutil.rmtree(hidden, ignore_errors=True)
@@ -91,36 +119,41 @@ def load_checkpoint(
     base: str,
     trainable: dict[str, nn.Parameter],
     optimizer: torch.optim.Optimizer | None,
-    average: dict[str, Tensor] | None,
+    ema: dict[str, Tensor] | None,
 ) -> int:
-    """Fill parameters, optimizer and average, however they are sharded now; returns the steps done."""
+    """Fill parameters, optimizer state and moving average, however they are sharded now; returns the steps done."""
     state = read_state(path)
     if state.base != base:
         raise SightlineError(
             f"{path} was trained from another base model ({state.base[:12]}): this run's is {base[:12]}."
         )
-    weights, moments = _read(path / "weights.safetensors"), _read(path / "optimizer.safetensors")
-    if set(weights) != set(trainable):
-        odd = sorted(set(weights) ^ set(trainable))[0]
+    for file in state.files:
+        if not (path / file).is_file():
+            raise SightlineError(f"{path / file} is missing: expected a complete checkpoint.")
+    names = set(saved_tensors(path / "weights"))
+    if names != set(trainable):
+        odd = sorted(names ^ set(trainable))[0]
         raise SightlineError(
             f"{path} trained other parameters (such as {odd}): expected the same model.trainable and encoding."
         )
-    with torch.no_grad():
-        for name, parameter in trainable.items():
-            _fill(parameter, weights[name], f"{path}: {name}")
-            if optimizer is None:
-                continue
-            stored = optimizer.state[parameter]
-            for moment in _MOMENTS:
-                if f"{name}.{moment}" in moments:
-                    stored[moment] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
-                    _fill(stored[moment], moments[f"{name}.{moment}"], f"{path}: {name}.{moment}")
-                    stored["step"] = torch.tensor(float(state.step))
-        if average is not None:
-            averages = _read(path / "average.safetensors")
-            for name, tensor in average.items():
-                _fill(tensor, averages[name], f"{path}: average of {name}")
+    load_shards(path / "weights", {name: parameter.detach() for name, parameter in trainable.items()})
+    if optimizer is not None:
+        for name in saved_tensors(path / "optimizer"):
+            parameter_name, _, moment = name.rpartition(".")
+            moments = optimizer.state[trainable[parameter_name]]
+            moments[moment] = torch.zeros_like(trainable[parameter_name], memory_format=torch.preserve_format)
+            moments["step"] = torch.tensor(float(state.step))
+        load_shards(path / "optimizer", _moments(trainable, optimizer))
+    if ema is not None:
+        if not has_ema(path):
+            raise SightlineError(f"{path} holds no moving average: expected a run with optimizer.ema_decay.")
+        load_shards(path / "ema", ema)
     return state.step
+
+
+def has_ema(path: Path) -> bool:
+    """Whether a checkpoint holds a moving average of the weights."""
+    return (path / "ema").is_dir()
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
@@ -131,8 +164,8 @@ def list_checkpoints(folder: Path) -> list[Path]:
 def find_checkpoint(run: Path, which: str) -> Path | None:
     """The checkpoint that --resume names: latest, or a path. None where a run has none yet."""
     if which == "latest":
-        found = list_checkpoints(run / "checkpoints")
-        return found[-1] if found else None
+        checkpoints = list_checkpoints(run / "checkpoints")
+        return checkpoints[-1] if checkpoints else None
     path = Path(which)
     if not (path / "state.json").is_file():
         raise SightlineError(
@@ -148,31 +181,10 @@ def find_checkpoint(run: Path, which: str) -> Path | None:
 
 
 def read_state(path: Path) -> State:
-    content = read_json(path / "state.json", "that of a checkpoint")
+    content = read_json(path / "state.json", expected="a checkpoint")
     try:
-        return State(int(content["step"]), str(content["base"]))
-    except (ValueError, KeyError, TypeError) as error:
+        return State(int(content["step"]), str(content["base"]), tuple(map(str, content["files"])))
+    except (ValueError, KeyError, TypeError):
         raise SightlineError(
-            f"{path / 'state.json'} cannot be read ({reason(error)}): expected a checkpoint."
+            f"{path / 'state.json'} holds {sorted(content)}: expected step, base and files of a checkpoint."
         ) from None
-
-
-def whole(tensor: Tensor) -> Tensor:
-    """The full tensor on the CPU, gathered where it is sharded."""
-    full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-    return full.detach().contiguous().cpu()
-
-
-def _fill(target: Tensor, source: Tensor, name: str) -> None:
-    if target.shape != source.shape:
-        raise SightlineError(f"{name} has shape {tuple(source.shape)}: expected {tuple(target.shape)}.")
-    if isinstance(target, DTensor):
-        source = distribute_tensor(source.to(target.device, target.dtype), target.device_mesh, target.placements)
-    target.copy_(source)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise SightlineError(f"{path} cannot be read ({reason(error)}): expected a complete checkpoint.") from None

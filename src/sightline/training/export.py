@@ -45,7 +45,7 @@ def export(
     base = weights_digest(getattr(pipe, recipe.model.component))
     model: Any = build_model(pipe, recipe.model)
     trainable = choose_trainable(model, recipe.model)
-    has_average = (found / "average.safetensors").is_file()
+    has_average = checkpoint.has_ema(found)
     if averaged and not has_average:
         raise SightlineError(f"{found} holds no moving average: expected a run with optimizer.ema_decay.")
     average = (

@@ -74,7 +74,6 @@ class Report:
     def log_step(self, step: int, loss: Tensor, norm: Tensor, rate: float, seconds: float) -> None:
         if not self.speaks:
             return
-        norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
         clips = self.recipe.optimizer.batch_size / seconds
         figures = {"loss": loss.item(), "grad_norm": norm.item(), "learning_rate": rate, "clips_per_second": clips}
         words = f"loss {figures['loss']:.4f}  {clips:.3g} clips/s"

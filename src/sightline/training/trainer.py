@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 from sightline.backbones.weights_digest import weights_digest
 from sightline.cameras.token_grid import TokenGrid
@@ -20,7 +21,6 @@ from sightline.data.cached import CachedClips
 from sightline.errors import SightlineError
 from sightline.files import require_writable, write_atomic
 from sightline.training import checkpoint, memory, validation
-from sightline.training.checkpoint import whole
 from sightline.training.feeds import make_feed
 from sightline.training.objective import draw, flow_matching_loss
 from sightline.training.recipe import OptimizerConfig, Recipe
@@ -100,7 +100,7 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
             started = time.perf_counter()
             spent = clock.spent()
             loss = accelerator.reduce(backward(model, batches, len(micro_batches), recipe, device, processes), "sum")
-            norm = nn.utils.clip_grad_norm_(trainable.values(), recipe.optimizer.max_grad_norm)
+            norm = clip_gradients(trainable, recipe.optimizer.max_grad_norm)
             require_finite(step, run, loss=loss, gradient=norm)
             rate = set_rate(optimizer, recipe.optimizer, step, spent)
             optimizer.step()
@@ -119,8 +119,7 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
                     trainable,
                     optimizer,
                     average,
-                    keep=recipe.checkpoints_total_limit,
-                    writes=write,
+                    total_limit=recipe.checkpoints_total_limit,
                 )
             if finished % recipe.validation.every_steps == 0 or last:
                 with averaged(trainable, average):
@@ -149,6 +148,12 @@ def backward(
     return loss
 
 
+def clip_gradients(trainable: dict[str, nn.Parameter], max_norm: float) -> Tensor:
+    """Scale the gradients down to at most this norm; returns the norm that they had."""
+    norm = nn.utils.clip_grad_norm_(trainable.values(), max_norm)
+    return norm.full_tensor() if isinstance(norm, DTensor) else norm
+
+
 def require_finite(step: int, run: Path, **figures: Tensor) -> None:
     """Stop before an optimizer step that would spoil every weight."""
     for name, figure in figures.items():
@@ -156,7 +161,7 @@ def require_finite(step: int, run: Path, **figures: Tensor) -> None:
             written = checkpoint.list_checkpoints(run / "checkpoints")
             kept = f"the last checkpoint is {written[-1].name}" if written else "no checkpoint was written yet"
             raise SightlineError(
-                f"the {name} is {whole(figure).item()} at step {step}, before it spoiled a weight; {kept}. Try a lower "
+                f"the {name} is {figure.item()} at step {step}, before it spoiled a weight; {kept}. Try a lower "
                 "optimizer.learning_rate, a warm-up, or dtype: float32."
             )
 
