@@ -67,7 +67,8 @@ def saved_tensors(folder: Path) -> dict[str, TensorStorageMetadata]:
                 pass
         except (OSError, SafetensorError) as error:
             raise SightlineError(f"{file} cannot be read ({reason(error)}): expected a complete checkpoint.") from None
-    return dict(dcp.HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata)
+    metadata = dcp.HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
+    return {name: tensor for name, tensor in metadata.items() if isinstance(tensor, TensorStorageMetadata)}
 
 
 def shard_files(folder: Path) -> list[Path]:
