@@ -14,8 +14,8 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.encodings import FreqSplit, Gta, Prope, ReCamMaster, ReRope, Scope, Ucpe
 from sightline.encodings.cameractrl import pixel_rays
 from sightline.encodings.freqsplit import camera_uv_phases, four_dof_phases
-from sightline.encodings.scope import ray_features
 from sightline.encodings.ucpe import world_to_ray
+from sightline.kernels.scope_reference import ray_features
 from tests.encodings import geometry as g
 
 MOVED = 6  # a token of latent frame 1, whose camera stands at (1, 0, 0)

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from sightline.cameras import plucker
 from sightline.cameras.tokens import RAY, CameraTokens
 from sightline.encodings import ENCODINGS, Scope, encoding_from_config
-from sightline.encodings.scope import ScopeLayer, ray_features
+from sightline.encodings.scope import ScopeLayer
 from sightline.errors import SightlineError
+from sightline.kernels.scope_reference import normalized_projection, ray_features, scale_gate
 from tests.conftest import TOLERANCE, random_trajectory
 
 DIM, HEADS = 48, 4
@@ -140,12 +141,12 @@ def test_flipped_and_unflipped_are_one_block_swap_apart(seed):
 
 def test_the_gate_is_one_half_at_s_zero_and_hears_the_augmentation_alone():
     layer = Scope().layer(DIM, HEADS)
-    torch.testing.assert_close(layer.gate(torch.zeros(1, 1)), torch.full((1, DIM), 0.5))
+    torch.testing.assert_close(scale_gate(torch.zeros(1, 1), layer.gate_weights), torch.full((1, DIM), 0.5))
     layer, camera = trained_layer(), camera_rows()
     shifted = camera.clone()
     shifted[..., 22] = 1.1
     log_magnitude = ray_features(camera, True, 1e-6)[2]
-    ratio = layer.gate(log_magnitude + 1.1) / layer.gate(log_magnitude)
+    ratio = scale_gate(log_magnitude + 1.1, layer.gate_weights) / scale_gate(log_magnitude, layer.gate_weights)
     pe, pe_shifted = layer.encode(camera)[0].flatten(2), layer.encode(shifted)[0].flatten(2)
     torch.testing.assert_close(pe_shifted, pe * ratio)
 
@@ -155,7 +156,9 @@ def test_the_width_is_normalised_as_a_whole_not_head_by_head():
     with torch.no_grad():
         layer.norm_q.fill_(1.0)
         layer.project_q.unflatten(0, (HEADS, -1))[0] *= 5.0
-    normed = layer.project(ray_features(camera, True, 1e-6)[0], "q")[0].unflatten(-1, (HEADS, -1))
+    normed = normalized_projection(ray_features(camera, True, 1e-6)[0], layer.side_weights("q"))[0].unflatten(
+        -1, (HEADS, -1)
+    )
     rms = normed.square().mean(-1).sqrt()
     assert (rms[:, 0] > 1.5 * rms[:, 1]).all()
     torch.testing.assert_close(

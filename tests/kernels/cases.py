@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sightline.kernels.reference import ScopeWeights
+from sightline.kernels.scope_reference import ScopeWeights
 
 # Relative to the largest value. Products in tf32 serve bf16 and fp16 on a GPU; the twin's are exact.
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 1e-2, torch.float16: 3e-3, torch.float64: 1e-10}

@@ -12,7 +12,7 @@ from sightline.encodings import Scope
 from sightline.encodings.rotary import apply_rope
 from sightline.errors import SightlineError
 from sightline.kernels import ops, reference
-from sightline.kernels.reference import ScopeWeights
+from sightline.kernels.scope_reference import ScopeWeights
 from tests.kernels.cases import TOLERANCE, apart, qk_arguments
 
 SHAPES: list[dict[str, Any]] = [

@@ -16,7 +16,7 @@ from sightline.bench.models import Setting, camera_tokens
 from sightline.encodings import Scope
 from sightline.encodings.rotary import apply_rope
 from sightline.kernels import ops, reference
-from sightline.kernels.reference import ScopeWeights
+from sightline.kernels.scope_reference import ScopeWeights
 
 
 def time_kernels(setting: Setting, device: torch.device, steps: int) -> dict[str, Any]:

@@ -171,6 +171,11 @@ class CameraTokens:
         return self.with_log_scale_offset(delta * (torch.rand(clips, generator=generator) < probability))
 
 
+def has_camera(camera_rows: Tensor) -> Tensor:  # [..., 90] -> [..., 1] bool
+    """False for tokens without a camera, whose rows are zeros."""
+    return (camera_rows[..., RAY][..., :3] != 0).any(dim=-1, keepdim=True)
+
+
 def token_rays(trajectory: Trajectory, frames: Tensor, rows: int, columns: int) -> Tensor:  # [t] -> [t, h w, 6]
     """World rays (d, m) through the centres of a grid of patches, for some of a path's frames."""
     camera_to_world, intrinsics = trajectory.camera_to_world[frames], trajectory.intrinsics[frames]

@@ -16,9 +16,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sightline.cameras import lens, plucker, se3
-from sightline.cameras.tokens import FOLD, POSITION, RAW_FRAMES, ROW_WIDTH, XI
+from sightline.cameras.tokens import FOLD, POSITION, RAW_FRAMES, ROW_WIDTH, XI, has_camera
 from sightline.checks import whole_number
-from sightline.encodings.frames import has_camera
 from sightline.encodings.protocol import Encoding, EncodingLayer, linear, start_linear
 from sightline.errors import SightlineError
 

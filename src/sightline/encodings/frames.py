@@ -10,17 +10,12 @@ import torch
 from torch import Tensor
 
 from sightline.cameras import se3
-from sightline.cameras.tokens import INTRINSICS, POSITION, RAY, WORLD_TO_CAMERA
+from sightline.cameras.tokens import INTRINSICS, POSITION, WORLD_TO_CAMERA, has_camera
 from sightline.encodings.protocol import Attend
 from sightline.encodings.rotary import multiply_blocks
 from sightline.errors import SightlineError
 
 ROPE_BASE = 100.0  # of the row and column channels, as published
-
-
-def has_camera(camera_rows: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 1] bool
-    """False for tokens without a camera, whose rows are zeros."""
-    return (camera_rows[..., RAY][..., :3] != 0).any(dim=-1, keepdim=True)
 
 
 def world_to_camera(camera_rows: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 4, 4]

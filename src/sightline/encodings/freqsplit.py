@@ -19,8 +19,8 @@ from torch import Tensor
 
 from sightline.cameras import se3
 from sightline.cameras.plucker import closest_point_to_origin
-from sightline.cameras.tokens import INTRINSICS, RAY
-from sightline.encodings.frames import has_camera, projection, world_to_camera
+from sightline.cameras.tokens import INTRINSICS, RAY, has_camera
+from sightline.encodings.frames import projection, world_to_camera
 from sightline.encodings.protocol import Encoding, EncodingLayer, linear
 from sightline.encodings.rotary import apply_rope, multiply_blocks, rope_except, temporal_channels
 from sightline.errors import SightlineError

@@ -14,10 +14,10 @@ from typing import ClassVar, Literal
 from torch import Tensor
 
 from sightline.cameras import se3
+from sightline.cameras.tokens import has_camera
 from sightline.checks import number
 from sightline.encodings.frames import (
     attend_in_frames,
-    has_camera,
     projection,
     require_frame_layout,
     world_to_camera,

@@ -15,7 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from sightline.cameras import se3
-from sightline.encodings.frames import has_camera, world_to_camera
+from sightline.cameras.tokens import has_camera
+from sightline.encodings.frames import world_to_camera
 from sightline.encodings.protocol import Encoding, EncodingLayer, Layer, linear
 
 

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from sightline.cameras import se3
-from sightline.encodings.frames import has_camera, world_to_camera
+from sightline.cameras.tokens import has_camera
+from sightline.encodings.frames import world_to_camera
 from sightline.encodings.protocol import Encoding, EncodingLayer
 from sightline.encodings.rotary import multiply_blocks, rope_except, temporal_channels
 

@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sightline.cameras import se3
-from sightline.cameras.tokens import RAY, XI
+from sightline.cameras.tokens import RAY, XI, has_camera
 from sightline.checks import whole_number
-from sightline.encodings.frames import attend_in_frames, has_camera, require_frame_layout, world_to_camera
+from sightline.encodings.frames import attend_in_frames, require_frame_layout, world_to_camera
 from sightline.encodings.protocol import Encoding, EncodingLayer, Layer, linear, start_linear
 from sightline.errors import SightlineError
 

@@ -1,15 +1,16 @@
-"""Fused operations, each beside a plain-torch twin of the same name and signature.
+"""Fused operations, each with a plain-torch reference of the same name and signature.
 
-    reference.py              the twins: what each operation means, its gradient, and what runs where there is no Triton
+    scope_reference.py        SCoPE's equation in plain torch, and its gradient
+    reference.py              the other references: QKNorm and RoPE with SCoPE (`qk`), modulation, and their gradients
     ops.py                    the operations as torch custom ops, which compile, checkpoint and shard like torch's own
     qk_triton.py              the Triton kernel of `qk`: QKNorm, RoPE and SCoPE's addition
     qk_backward_triton.py     its gradient through QKNorm and RoPE
-    scope_backward_triton.py  and that of SCoPE's parameters
-    qk_common_triton.py       what these share
-    modulation_triton.py      those of `modulate` and `add_gated`: norms and residuals by a table of few timesteps
-    tiles_triton.py           how all of them cut their work
+    scope_backward_triton.py  its gradient of SCoPE's weights
+    qk_common_triton.py       code that these three share
+    modulation_triton.py      kernels of `modulate` and `add_gated`: norms and residuals modulated by timestep
+    tiles_triton.py           how all kernels divide their work into tiles and runs
 
-Nothing here is used unless `sightline.accelerate` is called: the eager path is the pretrained model bit for bit.
+The fused operations run only after `sightline.accelerate` was called. The eager path is the pretrained model bit for bit.
 """
 
 from __future__ import annotations

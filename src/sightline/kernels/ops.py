@@ -39,14 +39,14 @@ def qk(
     cos: Tensor,
     sin: Tensor,
     camera_rows: Tensor | None,
-    scope: Sequence[Tensor],
+    scope_weights: Sequence[Tensor],
     eps: float,
     min_moment: float,
     flip: bool,
 ) -> tuple[Tensor, Tensor]:
     kernels = _kernels(query, "qk_triton")
     with _without_autocast(query):  # which would round the twin's products to bf16
-        return kernels.qk(query, key, norm_query, norm_key, cos, sin, camera_rows, scope, eps, min_moment, flip)
+        return kernels.qk(query, key, norm_query, norm_key, cos, sin, camera_rows, scope_weights, eps, min_moment, flip)
 
 
 @torch.library.custom_op("sightline::qk_backward", mutates_args=())
@@ -60,13 +60,13 @@ def qk_backward(
     cos: Tensor,
     sin: Tensor,
     camera_rows: Tensor | None,
-    scope: Sequence[Tensor],
+    scope_weights: Sequence[Tensor],
     eps: float,
     min_moment: float,
     flip: bool,
 ) -> list[Tensor]:
     kernels = _kernels(query, "qk_backward_triton")
-    rest = (query, key, norm_query, norm_key, cos, sin, camera_rows, scope, eps, min_moment, flip)
+    rest = (query, key, norm_query, norm_key, cos, sin, camera_rows, scope_weights, eps, min_moment, flip)
     with _without_autocast(query):  # and those that end the kernels' gradient
         return kernels.qk_backward(grad_query, grad_key, *rest)
 
@@ -121,9 +121,9 @@ def _(query: Tensor, key: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
 @qk_backward.register_fake
 def _(
     grad_query: Tensor, grad_key: Tensor, query: Tensor, key: Tensor, norm_query: Tensor, norm_key: Tensor,
-    cos: Tensor, sin: Tensor, camera_rows: Tensor | None, scope: Sequence[Tensor], *_: Any
+    cos: Tensor, sin: Tensor, camera_rows: Tensor | None, scope_weights: Sequence[Tensor], *_: Any
 ) -> list[Tensor]:  # fmt: skip
-    return [_like(query), _like(key), *(_sums_like(one) for one in (norm_query, norm_key, *scope))]
+    return [_like(query), _like(key), *(_sums_like(weight) for weight in (norm_query, norm_key, *scope_weights))]
 
 
 @modulate.register_fake
@@ -155,17 +155,24 @@ def _(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def _save_qk(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    *tensors, scope, eps, min_moment, flip = inputs
-    ctx.save_for_backward(*tensors, *scope)
+    *tensors, scope_weights, eps, min_moment, flip = inputs
+    ctx.save_for_backward(*tensors, *scope_weights)
     ctx.settings = (eps, min_moment, flip)
 
 
 def _qk_gradients(ctx: Any, grad_query: Tensor, grad_key: Tensor) -> tuple[Any, ...]:
-    saved = ctx.saved_tensors  # asked for once: checkpointing recomputes them, and hands them out a single time
-    tensors, scope = saved[:7], saved[7:]
-    found = qk_backward(grad_query, grad_key, *tensors, scope, *ctx.settings)
-    weights = [grad.to(weight.dtype) for grad, weight in zip(found[2:], (*tensors[2:4], *scope), strict=True)]
-    return *found[:2], *weights[:2], None, None, None, weights[2:], None, None, None
+    # Read once: gradient checkpointing recomputes the saved tensors and hands them out a single time.
+    query, key, norm_query, norm_key, cos, sin, camera_rows, *scope_weights = ctx.saved_tensors
+    inputs = (query, key, norm_query, norm_key, cos, sin, camera_rows, scope_weights, *ctx.settings)
+    grad_query_in, grad_key_in, *grads = qk_backward(grad_query, grad_key, *inputs)
+    weights = (norm_query, norm_key, *scope_weights)
+    grad_norm_query, grad_norm_key, *grad_scope_weights = (
+        grad.to(weight.dtype) for grad, weight in zip(grads, weights, strict=True)
+    )
+    no_angles, no_camera, no_settings = (None, None), (None,), (None, None, None)
+    return (
+        grad_query_in, grad_key_in, grad_norm_query, grad_norm_key, *no_angles, *no_camera, grad_scope_weights, *no_settings
+    )  # fmt: skip
 
 
 def _save_modulate(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:

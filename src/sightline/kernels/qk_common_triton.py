@@ -16,13 +16,13 @@ from torch import Tensor
 
 from sightline.cameras.tokens import LOG_SCALE_OFFSET
 from sightline.errors import SightlineError
-from sightline.kernels.reference import RAY_EPS, ScopeWeights
+from sightline.kernels.scope_reference import NORM_EPS, ScopeWeights
 from sightline.kernels.tiles_triton import _place, block_of, dense
 
 DELTA: tl.constexpr = tl.constexpr(LOG_SCALE_OFFSET.start)
 PACK_BLOCK = 128
 FEATURE_ROWS: tl.constexpr = tl.constexpr(16)  # 7 features of the query from 0 on, 7 of the key from 8 on
-EPS: tl.constexpr = tl.constexpr(RAY_EPS)
+EPS: tl.constexpr = tl.constexpr(NORM_EPS)
 
 
 @triton.jit
@@ -165,7 +165,7 @@ class Call:
         cos: Tensor,
         sin: Tensor,
         camera_rows: Tensor | None,
-        scope: Sequence[Tensor],
+        scope_weights: Sequence[Tensor],
         eps: float,
         min_moment: float,
         flip: bool,
@@ -188,19 +188,21 @@ class Call:
         self.exact = query.dtype == torch.float32
         self.operand = torch.float32 if self.exact else torch.float16  # of products with SCoPE's weights
         self.weights: ScopeWeights | None = None
-        self.hidden, parts = 1, 1
-        rays, self.camera_strides = [self.norms[0]] * 8, (0, 0)  # without a camera, anything: never read
+        self.hidden, self.camera_strides = 1, (0, 0)
+        # Without a camera the kernels take any pointer for what belongs to SCoPE: they never read it.
+        self.camera_rows = self.packed = self.grams = unused = self.norms[0]
+        self.gate_in = self.gate_in_bias = self.gate_out_bias = self.alpha_q = self.alpha_k = unused
+        parts = 1
         if camera_rows is not None:
-            self.weights = weights = ScopeWeights(*(x.float().contiguous() for x in scope))
+            self.weights = weights = ScopeWeights(*(weight.float().contiguous() for weight in scope_weights))
             self.hidden = len(weights.gate_in)
-            rows = dense(camera_rows.float())
+            self.camera_rows = rows = dense(camera_rows.float())
             self.camera_strides = (rows.stride(0) if len(rows) > 1 else 0, rows.stride(1))
-            packed, grams = self._pack(weights)
-            parts = len(grams)
-            rays = [rows, packed, grams, *weights[4:6], *weights[7:]]
-        self.camera_rows, self.packed, self.grams, self.gate_in, self.gate_in_bias, self.gate_out_bias, *self.alphas = (
-            rays
-        )
+            self.packed, self.grams = self._pack(weights)
+            parts = len(self.grams)
+            self.gate_in, self.gate_in_bias = weights.gate_in, weights.gate_in_bias
+            self.gate_out_bias = weights.gate_out_bias
+            self.alpha_q, self.alpha_k = weights.alpha_q, weights.alpha_k
         self.of_tokens = {"dim": self.dim, "flip": flip, "hidden": self.hidden, "padded": self.padded, "parts": parts}
         self.fast = not self.exact and query.is_cuda
 
@@ -219,7 +221,8 @@ class Call:
         # A power of two, for whoever adds them up; the programs beyond the width write zeros.
         grams = torch.empty(triton.next_power_of_2(programs), FEATURE_ROWS.value, FEATURE_ROWS.value, device=device)
         _pack[(len(grams),)](
-            *weights[:4], weights.gate_out, packed, grams, self.dim, self.hidden, self.padded, block, num_warps=4
+            weights.project_q, weights.project_k, weights.norm_q, weights.norm_k, weights.gate_out, packed, grams,
+            self.dim, self.hidden, self.padded, block, num_warps=4,
         )  # fmt: skip
         return packed, grams
 

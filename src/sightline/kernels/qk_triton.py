@@ -105,7 +105,8 @@ def qk(*arguments: Any) -> tuple[Tensor, Tensor]:
     outputs = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (call.query, call.key)]
     _forward[(triton.cdiv(call.rows, FORWARD["tokens"]),)](
         call.query, call.key, *outputs, *call.norms, *call.angles,
-        call.camera_rows, call.packed, call.grams, call.gate_in, call.gate_in_bias, call.gate_out_bias, *call.alphas,
+        call.camera_rows, call.packed, call.grams, call.gate_in, call.gate_in_bias, call.gate_out_bias,
+        call.alpha_q, call.alpha_k,
         *call.places, *call.strides, *call.camera_strides, call.eps, call.min_moment,
         head_dim=call.angles[0].shape[-1], with_camera=call.weights is not None, fast=call.fast, **call.of_tokens,
         **tile(FORWARD, call.dim),

@@ -25,6 +25,7 @@ from sightline.kernels.qk_common_triton import (
     _tokens,
     tile,
 )
+from sightline.kernels.scope_reference import ScopeWeights
 from sightline.kernels.tiles_triton import runs_of
 
 COLUMNS = {"tokens": 32, "block": 64, "num_warps": 4, "num_stages": 2, "maxnreg": 168}  # see qk_triton.FORWARD
@@ -157,8 +158,8 @@ def _of_tokens(
     tl.store(to + hidden, tl.sum(grad_before, axis=0), mask=unit < hidden)
 
 
-def scope_backward(call: Call, grad_query: Tensor, grad_key: Tensor) -> list[Tensor]:
-    """The gradients of every weight, in the order of ScopeWeights."""
+def scope_backward(call: Call, grad_query: Tensor, grad_key: Tensor) -> ScopeWeights:
+    """The gradient of every weight."""
 
     def room(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
         return torch.empty(shape, dtype=dtype, device=grad_query.device)
@@ -168,7 +169,7 @@ def scope_backward(call: Call, grad_query: Tensor, grad_key: Tensor) -> list[Ten
     tokens = {**call.of_tokens, **TOKENS}
     table, about = room(call.rows, call.width, dtype=call.operand), room(call.rows, 4)
     _table[(tiles,)](
-        table, about, call.camera_rows, call.grams, *gate, *call.alphas, *call.places, *call.camera_strides,
+        table, about, call.camera_rows, call.grams, *gate, call.alpha_q, call.alpha_k, *call.places, *call.camera_strides,
         call.min_moment, **tokens,
     )  # fmt: skip
     columns = tile(COLUMNS, call.dim)
@@ -186,19 +187,30 @@ def scope_backward(call: Call, grad_query: Tensor, grad_key: Tensor) -> list[Ten
         *call.places, *call.camera_strides, call.min_moment, **tokens,
     )  # fmt: skip
     bias, rays, last = sums.sum(0).split([1, features, call.padded])
-    projects, norms, alphas = _of_projections(call, rays, gram.sum(0))
-    of_gate = of_gate.sum(0)
-    found = [
-        *projects, *norms, of_gate[0][:, None], of_gate[1], last[: call.hidden].T, bias[0], alphas[:1], alphas[1:]
-    ]  # fmt: skip
-    return [one.clone(memory_format=torch.contiguous_format) for one in found]  # none may share memory
+    (project_q, project_k), (norm_q, norm_k), (alpha_q, alpha_k) = _of_projections(call, rays, gram.sum(0))
+    gate_in, gate_in_bias = of_gate.sum(0)
+    gradients = ScopeWeights(
+        project_q=project_q,
+        project_k=project_k,
+        norm_q=norm_q,
+        norm_k=norm_k,
+        gate_in=gate_in[:, None],
+        gate_in_bias=gate_in_bias,
+        gate_out=last[: call.hidden].T,
+        gate_out_bias=bias[0],
+        alpha_q=alpha_q[None],
+        alpha_k=alpha_k[None],
+    )
+    # The results of an operation may not share memory.
+    return ScopeWeights(*(gradient.clone(memory_format=torch.contiguous_format) for gradient in gradients))
 
 
 def _of_projections(call: Call, rays: Tensor, gram: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The gradients of E [2, dim, 7], of the norms' weights [2, dim] and of alpha [2], of query and key."""
     weights = call.weights
     assert weights is not None
-    project, norm = torch.stack(weights[:2]), torch.stack(weights[2:4])
+    project = torch.stack([weights.project_q, weights.project_k])  # [2, dim, 7]
+    norm = torch.stack([weights.norm_q, weights.norm_k])  # [2, dim]
     alpha = torch.cat([weights.alpha_q, weights.alpha_k])[:, None]  # [2, 1]
     rays = rays.view(2, 8, call.dim)[:, :7].mT  # [2, dim, 7]
     subtracted = torch.stack([gram[:7, :7], gram[8:15, 8:15]])  # [2, 7, 7]
