@@ -14,10 +14,10 @@ from sightline.figures.preview import write_world_preview
 
 @pytest.mark.parametrize("style", ["walkthrough", "openworld"])
 def test_a_preview_is_a_sheet_and_a_video(style, tmp_path):
-    sheet, film = write_world_preview(style, 3, tmp_path / "new", clips=2, frames=5, size=(48, 32), samples=1)
+    sheet, video = write_world_preview(style, 3, tmp_path / "new", clips=2, num_frames=5, size=(48, 32))
     with Image.open(sheet) as picture:
         assert picture.width > 5 * 48 and picture.height > 2 * 32
-    with av.open(str(film)) as container:
+    with av.open(str(video)) as container:
         frames = list(container.decode(video=0))
     assert len(frames) == 10
     assert frames[0].height >= 256 and frames[0].width > frames[0].height

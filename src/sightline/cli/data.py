@@ -83,7 +83,7 @@ class Preview(_ClipOptions):
     """Output folder."""
 
     def run(self) -> None:
-        from sightline.figures.preview import write_clip_preview, write_world_preview
+        from sightline.figures.preview import write_preview, write_world_preview
 
         spec = self.spec()
         if self.style is not None:
@@ -95,7 +95,7 @@ class Preview(_ClipOptions):
                 print_line(f"wrote {path}")
         if self.sources or self.style is None:
             for source in _open_sources(self.sources):
-                for path in write_clip_preview(source, spec, self.clips, self.output, self.strict):
+                for path in write_preview(source, spec, self.clips, self.output, strict=self.strict):
                     print_line(f"wrote {path}")
 
 

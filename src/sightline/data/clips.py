@@ -96,13 +96,17 @@ class Clips(Sequence[Clip]):
 
     def __iter__(self) -> Iterator[Clip]:
         """All clips that can be read. Broken ones are reported in `skips`."""
+        return (clip for _, clip in self.readable())
+
+    def readable(self) -> Iterator[tuple[Window, Clip]]:
+        """All clips that can be read, each with its window. Broken ones are reported in `skips`."""
         for index, window in enumerate(self.windows):
             try:
                 clip = self[index]
             except SightlineError as error:
                 self.skips.report(self.sources[window.source].name, window.name, error)
                 continue
-            yield clip
+            yield window, clip
 
     def depth(self, index: int) -> np.ndarray | None:  # -> [H, W]
         """Depth of the first frame of one clip in the unit of its trajectory; None where the source does not know it."""

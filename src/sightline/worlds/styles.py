@@ -124,7 +124,7 @@ class SceneShot:
 
 def make_scene(seed: int, style: str) -> Scene:
     """The scene of a seed in a style: the same on any device and machine."""
-    _check_style(style)
+    check_style(style)
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed.__index__() < 0:
         raise SightlineError(f"seed is {seed!r}: expected a whole number of at least 0.")
     build = Builder(style, seed.__index__())
@@ -189,6 +189,7 @@ def _lens(style: str, seed: int) -> tuple[float, float, float]:
     return half, 0.0, math.exp(pick.uniform(low, high))
 
 
-def _check_style(style: str) -> None:
+def check_style(style: str) -> None:
+    """Raise unless this is one of STYLES."""
     if style not in STYLES:
         raise SightlineError(f"style is {style!r}: expected one of {', '.join(STYLES)}.")
