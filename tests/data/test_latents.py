@@ -49,6 +49,6 @@ def test_rendering_in_batches_changes_nothing(kind, keep):
 def test_processes_make_the_same_in_the_same_order(monkeypatch):
     groups = list(range(9))
     inline = list(batches.map_in_processes(str, groups))
-    monkeypatch.setattr(batches, "_WORTH_PROCESSES", 2)
+    monkeypatch.setattr(batches, "_MIN_GROUPS", 2)
     monkeypatch.setattr(batches.os, "cpu_count", lambda: 4)
     assert list(batches.map_in_processes(str, groups)) == inline == [str(group) for group in groups]

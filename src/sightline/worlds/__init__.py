@@ -1,4 +1,4 @@
-"""Procedural scenes with known cameras, depth and scale, and the ray caster that films them. See docs/worlds.md."""
+"""Procedural scenes with known cameras, depth and scale, and the ray caster that renders them. See docs/worlds.md."""
 
 from sightline.worlds.render import render_batch, render_depth, render_frames
 from sightline.worlds.render_clip import RenderedClip, render_clip

@@ -1,4 +1,4 @@
-"""Many clips of the worlds, a batch at a time, to be filmed on the device that wants them."""
+"""Rendering many clips: batches of several styles in one call, and sampling of scenes in several processes."""
 
 from __future__ import annotations
 
@@ -18,44 +18,46 @@ from sightline.worlds.render import render_frames
 from sightline.worlds.scene import stack
 from sightline.worlds.styles import WorldBatch
 
-Given = TypeVar("Given")
-Made = TypeVar("Made")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
-BATCH = 248  # clips that are filmed at once: eight times what the renderer casts in one go
-_WORTH_PROCESSES = 8  # batches below which starting processes takes longer than they save
-_MOST_PROCESSES = 8
+BATCH = 248  # clips that are rendered together: eight times what the renderer casts at once
+_MIN_GROUPS = 8  # with fewer groups, starting processes takes longer than they save
+_MAX_PROCESSES = 8
 
 
 def render_batches(batches: Sequence[WorldBatch], device: torch.device | str) -> Tensor:  # -> [B, T, H, W, 3] uint8
-    """Batches of several styles filmed as one. Scenes that move and scenes that do not compile to different code, so
-    apart they would take a minute more to compile."""
+    """Render batches of several styles as one. Static and moving scenes compile to different code, so rendering them
+    apart would take a minute more to compile."""
     first = batches[0]
     scenes = stack([batch.scenes for batch in batches]).to(device)
-    poses, lenses = (torch.cat([getattr(one, name) for one in batches]) for name in ("camera_to_world", "intrinsics"))
-    xi, seconds = torch.cat([one.xi for one in batches]), torch.cat([one.seconds for one in batches])
+    poses, lenses = (
+        torch.cat([getattr(batch, name) for batch in batches]) for name in ("camera_to_world", "intrinsics")
+    )
+    xi, seconds = torch.cat([batch.xi for batch in batches]), torch.cat([batch.seconds for batch in batches])
     return render_frames(scenes, poses, lenses, xi, first.width, first.height, seconds=seconds)
 
 
-def map_in_processes(make: Callable[[Given], Made], groups: Sequence[Given]) -> Iterator[Made]:
-    """make(group) of each, in order; by several processes where there are many, each of one thread.
+def map_in_processes(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """function(item) of each item, in order; with many items, in several processes of one thread each.
 
-    Building a scene is thousands of operations on a few numbers: handing each to many cores takes 50 times as long.
+    Building a scene is thousands of operations on a few numbers, which is 50 times slower on many threads.
     """
-    processes = min(_MOST_PROCESSES, (os.cpu_count() or 1) // 2)
-    if len(groups) < _WORTH_PROCESSES or processes < 2:
-        for group in groups:
+    processes = min(_MAX_PROCESSES, (os.cpu_count() or 1) // 2)
+    if len(items) < _MIN_GROUPS or processes < 2:
+        for item in items:
             with _one_thread():
-                result = make(group)
+                result = function(item)
             yield result
         return
     with ProcessPoolExecutor(processes, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        for packed in pool.map(partial(_packed, make), groups):
-            yield pickle.loads(packed)
+        for pickled in pool.map(partial(_pickled_result, function), items):
+            yield pickle.loads(pickled)
 
 
-def _packed(make: Callable[[Given], Made], group: Given) -> bytes:
-    """As plain bytes: tensors sent between processes otherwise take shared memory, which a container may lack."""
-    return pickle.dumps(make(group))
+def _pickled_result(function: Callable[[Item], Result], item: Item) -> bytes:
+    """The result as bytes. Tensors sent between processes otherwise use shared memory, which a container may lack."""
+    return pickle.dumps(function(item))
 
 
 @contextmanager

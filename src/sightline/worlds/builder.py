@@ -1,4 +1,4 @@
-"""Putting a scene together: solids go into the slots of their kind, and the words for captions are kept beside them."""
+"""Builder: puts solids into the slots of their kind, and keeps the names of things for captions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ _SOLID = 14
 
 
 class Builder:
-    """Collects one scene. Heights are metres above the ground, upwards; the stored scene has y pointing down.
+    """Builds one scene. Heights are metres above the ground, upwards; the stored scene has y pointing down.
 
     Things are placed in the frame of the current group: `at` moves and turns what follows.
     """
 
     def __init__(self, style: str, seed: int) -> None:
         self.style, self.seed = style, seed
-        self.random = random.Random(f"{style} {seed}")  # a string seed is hashed: near seeds give unlike scenes
+        self.random = random.Random(
+            f"{style} {seed}"
+        )  # a string is hashed, so neighbouring seeds give unrelated scenes
         self._solids = np.zeros((SOLIDS, _SOLID), dtype=np.float32)
         self._solids[:, 1], self._solids[:, 6] = 1e4, 1.0  # an empty slot lies far below and has no size
         self._materials = np.zeros((SHELL + SOLIDS, MATERIAL), dtype=np.float32)
@@ -34,7 +36,7 @@ class Builder:
         self._furnished: list[tuple[float, float, float, float]] = []  # rectangles of ground: x, z, half sizes
         self._origin = (0.0, 0.0, 1.0, 0.0)  # x, z, cos, sin
         self._turn = 0.0
-        self._group: list[int] = []  # slots of what was built since the last place or name
+        self._group: list[int] = []  # slots of the solids built since the last call of `at` or `name`
 
     # -- places ------------------------------------------------------------------------------------------------------
 
@@ -48,11 +50,11 @@ class Builder:
         return all(math.hypot(x - tx, z - tz) > radius + taken for tx, tz, taken, _ in self._taken)
 
     def take(self, x: float, z: float, radius: float, firm: bool = True) -> None:
-        """Mark a disc of ground as occupied, or as kept free for the camera. One that is not firm is only a wish."""
+        """Mark a disc of ground as occupied, or as kept free for the camera. One that is not firm may be given up in part."""
         self._taken.append((x, z, radius, firm))
 
     def is_free_rectangle(self, x: float, z: float, half_x: float, half_z: float, ease: float = 1.0) -> bool:
-        """Whether furniture fits there. ease: share of a disc's radius that is respected where the disc is not firm."""
+        """Whether furniture fits there. ease: fraction of the radius of a disc that is kept free, where the disc is not firm."""
         for tx, tz, radius, firm in self._taken:
             beyond = math.hypot(max(abs(x - tx) - half_x, 0.0), max(abs(z - tz) - half_z, 0.0))
             if beyond < (radius if firm else ease * radius):
@@ -77,7 +79,7 @@ class Builder:
 
     def moving_box(self, material: list[float], size: tuple[float, float, float], x: float, z: float, base: float,
                    sway: tuple[float, float, float], frequency: float, phase: float) -> None:  # fmt: skip
-        """A box that goes to and fro by `sway` metres, `frequency` times a second."""
+        """A box that moves back and forth by `sway` metres, `frequency` times a second."""
         half = (size[0] / 2, size[1] / 2, size[2] / 2)
         self._add("box", material, half, x, z, base, motion=(*sway, frequency, phase))
 
@@ -106,13 +108,13 @@ class Builder:
         )  # fmt: skip
         self._materials[SHELL + slot] = material
 
-    # -- the whole ---------------------------------------------------------------------------------------------------
+    # -- the scene --------------------------------------------------------------------------------------------------
 
     def shell(self, row: int, material: list[float]) -> None:
         self._materials[row] = material
 
     def name(self, name: str, colour: str, height: float = 0.5, moving: bool = False) -> None:
-        """A word for what was built at the current place. What found no free slot is not there and gets none."""
+        """Name the solids built at the current place. If no slot was free for them, there is nothing to name."""
         if not self._group:
             return
         centre = (self._origin[0], -height, self._origin[1])

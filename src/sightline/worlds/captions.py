@@ -1,4 +1,4 @@
-"""Captions that name what is there: the place, its ground, and the things in front of the first camera."""
+"""Captions that name the place, its ground, and the things in front of the first camera."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 from sightline.cameras import lens
 from sightline.worlds.scene import Scene, Thing
 
-_MOST_THINGS = 3
-_REACH = 16.0  # metres; what is further is not worth a word
-_MIN_FRACTION = 0.003  # of the frame; a smaller speck is not worth one either
-_LEAST_INSIDE, _LARGE_FRACTION = 0.2, 0.05  # with less of a thing in the frame it has to fill more of it
-# Corners, edges, faces and middle of a solid's box: enough to know where in the frame it is.
+_MAX_THINGS = 3
+_REACH = 16.0  # metres; things beyond this are not mentioned
+_MIN_FRACTION = 0.003  # of the frame; smaller things are not mentioned
+_MIN_INSIDE, _LARGE_FRACTION = 0.2, 0.05  # a thing of which less than this is inside must fill this much of the frame
+# Corners, edges, faces and centre of a solid's box: enough points to locate it in the frame.
 _LATTICE = torch.cartesian_prod(*[torch.tensor([-1.0, 0.0, 1.0], dtype=torch.float64)] * 3)  # [27, 3]
 _TEMPLATES = (
     "{place} with {things} and {ground}",
@@ -27,7 +27,7 @@ _TEMPLATES = (
 def caption(
     scene: Scene, first_pose: Tensor, intrinsics: Tensor, xi: float, width: int, height: int, second: float = 0.0
 ) -> str:
-    """One sentence about one scene. first_pose: [4, 4] camera to world. intrinsics: [3, 3], second: of the first frame."""
+    """The caption of one scene. first_pose: [4, 4] camera to world. intrinsics: [3, 3], second: of the first frame."""
     notes = scene.notes[0]
     pick = random.Random(f"caption {notes.style} {notes.seed}")
     names: list[str] = []
@@ -35,7 +35,7 @@ def caption(
         words = " ".join(part for part in ("moving" if thing.moving else "", _adjective(thing), thing.name) if part)
         if _with_article(words) not in names:
             names.append(_with_article(words))
-    names = names[:_MOST_THINGS]
+    names = names[:_MAX_THINGS]
     place, ground = _with_article(notes.place), _with_article(notes.ground)
     if not names:
         return f"{place} with {ground}"
@@ -49,7 +49,7 @@ def caption(
 def _in_front(
     scene: Scene, pose: Tensor, intrinsics: Tensor, xi: float, width: int, height: int, second: float
 ) -> list[Thing]:
-    """Things in the first frame, those that fill most of it first; a door or window only after what has a colour."""
+    """Things in the first frame, the largest in the frame first; things without a colour (doors, windows) come last."""
     solids = scene.solids_at(torch.tensor([[second]], device=scene.device))[0, 0].cpu().double()  # [N, 8]
     pose, intrinsics = pose.cpu().double(), intrinsics.cpu().double()
     cos, sin = solids[:, None, 6], solids[:, None, 7]
@@ -58,7 +58,7 @@ def _in_front(
         [cos * local[..., 0] + sin * local[..., 2], local[..., 1], cos * local[..., 2] - sin * local[..., 0]], -1
     )
     points = (solids[:, None, :3] + turned - pose[:3, 3]) @ pose[:3, :3]  # in camera axes
-    # Some things are far below the world or behind the camera: only points well ahead have a pixel.
+    # Some solids are far below the world or behind the camera: only points in front of it are projected.
     ahead = (points[..., 2] > 0.05) & (points.norm(dim=-1) < _REACH)
     pixels = lens.project(intrinsics, torch.where(ahead[..., None], points, torch.tensor([0.0, 0.0, 1.0])), xi)
     size = torch.tensor([width, height], dtype=torch.float64)
@@ -69,11 +69,11 @@ def _in_front(
         if not inside[slots].any():
             continue
         shown = pixels[slots][ahead[slots]].clamp_min(0).minimum(size)  # [P, 2]
-        share = float((shown.amax(0) - shown.amin(0)).prod() / size.prod())
-        # A corner that peeps in at the edge is not worth a word, a house that fills a side of the frame is.
-        if share >= (_MIN_FRACTION if inside[slots].double().mean() > _LEAST_INSIDE else _LARGE_FRACTION):
-            seen.append((thing.colour == "", -share, thing))
-    return [thing for _, _, thing in sorted(seen, key=lambda one: one[:2])]
+        fraction = float((shown.amax(0) - shown.amin(0)).prod() / size.prod())
+        # A thing that is mostly outside the frame is only mentioned where it is large, such as a house at the side.
+        if fraction >= (_MIN_FRACTION if inside[slots].double().mean() > _MIN_INSIDE else _LARGE_FRACTION):
+            seen.append((thing.colour == "", -fraction, thing))
+    return [thing for _, _, thing in sorted(seen, key=lambda entry: entry[:2])]
 
 
 def _adjective(thing: Thing) -> str:

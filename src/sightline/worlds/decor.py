@@ -6,17 +6,17 @@ import math
 
 from sightline.worlds.builder import Builder
 from sightline.worlds.furniture import woven
-from sightline.worlds.palettes import DARK, Palette, linear, mixed
+from sightline.worlds.palettes import DARK, Palette, linear, mix
 from sightline.worlds.scene import CEILING, END_WALLS, GROUND, SIDE_WALLS
 from sightline.worlds.textures import material
 
 WHITE = (0.85, 0.84, 0.8)
-# Walls as (turn of what stands with its back to them, x and z of the wall's middle as shares of half the room).
+# Walls as (turn of things with their back to the wall, x and z of its middle as fractions of half the room).
 WALLS = ((0.0, 0.0, -1.0), (math.pi / 2, -1.0, 0.0), (-math.pi / 2, 1.0, 0.0), (math.pi, 0.0, 1.0))
 
 
 def paint(build: Builder, palette: Palette, place: str, height: float) -> str:
-    """Walls, ceiling and ground; returns the ground in words."""
+    """Paint walls, ceiling and ground; returns the ground's name for the caption."""
     pick = build.random
     wall, feature = pick.choice(palette.walls), pick.choice(palette.feature)
     skirting = pick.choice((0.09, 0.09, 0.09, 0.95)) / height  # most have a skirting board, some a panelled lower part
@@ -24,11 +24,11 @@ def paint(build: Builder, palette: Palette, place: str, height: float) -> str:
         tone = linear(colour)
         finish = pick.choice(("plaster", "plaster", "stripes", "brick") if row == END_WALLS else ("plaster",))
         if finish == "brick":
-            face = mixed(tone, linear("brick red"), 0.6)
+            face = mix(tone, linear("brick red"), 0.6)
             wall_row = material(
                 face,
-                mixed(face, DARK, 0.5),
-                mixed(face, WHITE, 0.45),
+                mix(face, DARK, 0.5),
+                mix(face, WHITE, 0.45),
                 cell=(0.24, 0.08),
                 joint_width=(0.06, 0.16),
                 shift=0.5,
@@ -38,7 +38,7 @@ def paint(build: Builder, palette: Palette, place: str, height: float) -> str:
         elif finish == "stripes":
             wall_row = material(
                 tone,
-                mixed(tone, WHITE, 0.3),
+                mix(tone, WHITE, 0.3),
                 WHITE,
                 cell=(0.22, height),
                 joint_width=(0.0, skirting),
@@ -47,7 +47,7 @@ def paint(build: Builder, palette: Palette, place: str, height: float) -> str:
         else:
             wall_row = material(
                 tone,
-                mixed(tone, DARK, 0.4),
+                mix(tone, DARK, 0.4),
                 WHITE,
                 cell=(9.0, height),
                 joint_width=(0.0, skirting),
@@ -72,8 +72,8 @@ def paint(build: Builder, palette: Palette, place: str, height: float) -> str:
         tone = linear(pick.choice(palette.woods))
         surface = material(
             tone,
-            mixed(tone, DARK, 0.7),
-            mixed(tone, DARK, 0.75),
+            mix(tone, DARK, 0.7),
+            mix(tone, DARK, 0.75),
             cell=(1.3, 0.14),
             joint_width=(0.006, 0.06),
             shift=0.37,
@@ -83,9 +83,9 @@ def paint(build: Builder, palette: Palette, place: str, height: float) -> str:
         )
     elif kind == "tiled":
         surface = material(
-            mixed(light_tone, linear(second), 0.25),
+            mix(light_tone, linear(second), 0.25),
             None,
-            mixed(light_tone, DARK, 0.55),
+            mix(light_tone, DARK, 0.55),
             cell=(size, size),
             joint_width=(0.04, 0.04),
             shades=0.1,
@@ -94,28 +94,28 @@ def paint(build: Builder, palette: Palette, place: str, height: float) -> str:
         surface = material(light_tone, linear(second), cell=(size, size), checker=(1.0, 1.0))
     else:
         tone = linear(pick.choice((*palette.accents, "warm grey")))
-        surface = material(mixed(tone, WHITE, 0.25), mixed(tone, DARK, 0.4), noise=0.5, grain=(0.12, 0.12))
+        surface = material(mix(tone, WHITE, 0.25), mix(tone, DARK, 0.4), noise=0.5, grain=(0.12, 0.12))
     build.shell(GROUND, surface)
     return f"{kind} floor"
 
 
 def lay_rug(build: Builder, palette: Palette, width: float, depth: float) -> None:
     first, second = build.random.sample(palette.accents, 2)
-    tone, other = linear(first), linear(second)
+    tone, second_tone = linear(first), linear(second)
     pattern = build.random.choice(("stripes", "dots", "border", "checker"))
     row = {
-        "stripes": material(tone, other, cell=(0.2, 0.2), checker=(0.0, 1.0)),
-        "dots": material(tone, mixed(other, WHITE, 0.4), cell=(0.3, 0.3), dot=0.28),
+        "stripes": material(tone, second_tone, cell=(0.2, 0.2), checker=(0.0, 1.0)),
+        "dots": material(tone, mix(second_tone, WHITE, 0.4), cell=(0.3, 0.3), dot=0.28),
         "border": material(
             tone,
-            mixed(tone, DARK, 0.4),
-            other,
+            mix(tone, DARK, 0.4),
+            second_tone,
             cell=(width - 0.12, depth - 0.12),
             joint_width=(0.07, 0.05),
             noise=0.4,
             grain=(0.3, 0.3),
         ),
-        "checker": material(tone, mixed(tone, WHITE, 0.4), cell=(0.35, 0.35), checker=(1.0, 1.0)),
+        "checker": material(tone, mix(tone, WHITE, 0.4), cell=(0.35, 0.35), checker=(1.0, 1.0)),
     }[pattern]
     build.box(row, (width, 0.015, depth), passable=True)
     build.name("rug", first, 0.0)
@@ -151,7 +151,7 @@ def decorate(build: Builder, palette: Palette, half_x: float, half_z: float, hei
             build.name("window", "", 1.4)
         elif what == "door":
             tone = linear(pick.choice((*palette.woods, "white")))
-            leaf = material(tone, None, mixed(tone, DARK, 0.4), cell=(0.44, 1.0), joint_width=(0.16, 0.1))
+            leaf = material(tone, None, mix(tone, DARK, 0.4), cell=(0.44, 1.0), joint_width=(0.16, 0.1))
             build.box(leaf, (0.92, 2.05, 0.08), passable=True)
             build.name("door", "", 1.0)
         else:

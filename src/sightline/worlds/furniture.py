@@ -4,24 +4,24 @@ its back towards -z, and names itself for the caption."""
 from __future__ import annotations
 
 from sightline.worlds.builder import Builder
-from sightline.worlds.palettes import DARK, Palette, linear, mixed
+from sightline.worlds.palettes import DARK, Palette, linear, mix
 from sightline.worlds.textures import material
 
 
 def matte(colour: str, noise: float = 0.12) -> list[float]:
-    """Paint or fabric: one colour with a breath of unevenness."""
+    """Paint or fabric: one colour with slight noise."""
     tone = linear(colour)
-    return material(tone, mixed(tone, DARK, 0.5), noise=noise, grain=(0.35, 0.35))
+    return material(tone, mix(tone, DARK, 0.5), noise=noise, grain=(0.35, 0.35))
 
 
 def wood(colour: str) -> list[float]:
     tone = linear(colour)
-    return material(tone, mixed(tone, DARK, 0.7), noise=0.5, grain=(0.6, 0.07))
+    return material(tone, mix(tone, DARK, 0.7), noise=0.5, grain=(0.6, 0.07))
 
 
 def woven(colour: str, second: str, cell: float) -> list[float]:
     tone = linear(colour)
-    return material(tone, mixed(tone, linear(second), 0.6), cell=(cell, cell), checker=(1.0, 0.0))
+    return material(tone, mix(tone, linear(second), 0.6), cell=(cell, cell), checker=(1.0, 0.0))
 
 
 def table(build: Builder, palette: Palette) -> float:
@@ -55,9 +55,9 @@ def sofa(build: Builder, palette: Palette) -> float:
     build.box(cloth, (width, 0.45, 0.22), z=-0.32, base=0.42)
     for side in (-1, 1):
         build.box(cloth, (0.2, 0.5, 0.85), side * (width / 2 + 0.1), base=0.08)
-    other = build.random.choice([one for one in palette.accents if one != colour])
+    cushion = build.random.choice([accent for accent in palette.accents if accent != colour])
     for side in (-1, 1):
-        build.ball(matte(other), (0.22, 0.2, 0.1), side * width * 0.32, -0.12, base=0.42)
+        build.ball(matte(cushion), (0.22, 0.2, 0.1), side * width * 0.32, -0.12, base=0.42)
     build.name("sofa", colour, 0.5)
     return width / 2 + 0.25
 
@@ -95,7 +95,7 @@ def bookshelf(build: Builder, palette: Palette) -> float:
         joint_width=(0.1, 0.3), checker=(0.0, 0.0), shades=0.65, noise=1.0, grain=(0.12, 0.36),
     )  # fmt: skip
     build.box(wood(colour), (width, height, 0.3))
-    # The books stand out by a finger: shelves and sides of the case frame them.
+    # The books stand out by about a centimetre, so that shelves and sides of the case frame them.
     build.box(books, (width - 0.1, height - 0.08, 0.02), z=0.15, base=0.04)
     for shelf in range(1, rows):
         build.box(wood(colour), (width - 0.06, 0.03, 0.05), z=0.15, base=shelf * height / rows)
@@ -107,9 +107,7 @@ def cabinet(build: Builder, palette: Palette) -> float:
     colour = build.random.choice((*palette.accents, *palette.woods))
     width, height = build.random.uniform(0.9, 1.6), build.random.uniform(0.6, 1.0)
     tone = linear(colour)
-    doors = material(
-        tone, None, mixed(tone, DARK, 0.6), cell=(width / 3, height), joint_width=(0.03, 0.02), shades=0.06
-    )
+    doors = material(tone, None, mix(tone, DARK, 0.6), cell=(width / 3, height), joint_width=(0.03, 0.02), shades=0.06)
     build.box(doors, (width, height, 0.42))
     build.box(
         matte(build.random.choice(palette.accents)), (0.22, 0.3, 0.16), build.random.uniform(-0.3, 0.3), base=height
@@ -133,7 +131,7 @@ def lamp(build: Builder, palette: Palette) -> float:
 def plant(build: Builder, palette: Palette) -> float:
     pot = build.random.choice(("terracotta", "white", *palette.accents[:2]))
     leaf = linear(build.random.choice(("green", "forest green", "sage", "olive")))
-    leaves = material(leaf, mixed(leaf, DARK, 0.75), noise=1.1, grain=(0.1, 0.1))
+    leaves = material(leaf, mix(leaf, DARK, 0.75), noise=1.1, grain=(0.1, 0.1))
     build.cylinder(matte(pot), 0.19, 0.36)
     spread = build.random.uniform(0.26, 0.36)
     build.ball(leaves, (spread, spread * 1.2, spread), base=0.34)

@@ -8,9 +8,9 @@ from torch import Tensor
 from sightline.worlds.scene import Scene
 from sightline.worlds.shading import GROUND_TEXELS
 
-_OUTDOOR_REACH = 24.0  # metres around the origin that the map covers outdoors; beyond it the edge repeats
+_OUTDOOR_REACH = 24.0  # metres around the origin covered by the map outdoors; beyond, its edge is repeated
 
-_HANGING = 0.3  # metres; what reaches this close to the ceiling and not down to the ground hangs from it
+_HANGING = 0.3  # metres; a solid this close to the ceiling that does not reach the ground hangs from it
 
 
 def ground_extent(scene: Scene) -> Tensor:  # -> [B, 4]
@@ -21,7 +21,7 @@ def ground_extent(scene: Scene) -> Tensor:  # -> [B, 4]
 
 
 def ground_light(scene: Scene) -> Tensor:  # -> [B, 2, texels * texels]
-    """Share of ambient light and of key light that reaches each texel of the ground. Things that move are left out.
+    """Fraction of ambient light and of key light that reaches each texel of the ground. Things that move are left out.
 
     Ambient light is lost near the foot of a solid. Key light is lost along a ray towards the light, more where the ray
     stays longer inside a solid, which softens the edges as a large light does.
@@ -34,7 +34,7 @@ def ground_light(scene: Scene) -> Tensor:  # -> [B, 2, texels * texels]
     cx, cy, cz, hx, hy, hz, cos, sin = scene.solids[..., :8, None].unbind(2)  # [B, N, 1]
     casts = (scene.solids[..., 13, None] > 0) & (scene.solids[..., 11, None] == 0) & (hy > 0)
     ground, ceiling = scene.room[:, 4, None, None], scene.room[:, 1, None, None]
-    # A lamp under the ceiling is itself a light: its shadow would be a smudge that nothing on the ground explains.
+    # A lamp under the ceiling is itself a light and casts no shadow.
     casts = casts & ~((cy - hy - ceiling < _HANGING) & (ground - cy - hy > 1.0))
     off_x, off_z = x[:, None] - cx, z[:, None] - cz  # [B, N, M]
     local_x, local_z = cos * off_x - sin * off_z, sin * off_x + cos * off_z
@@ -51,7 +51,7 @@ def ground_light(scene: Scene) -> Tensor:  # -> [B, 2, texels * texels]
 def _chord(
     ox: Tensor, oy: Tensor, oz: Tensor, dx: Tensor, dy: Tensor, dz: Tensor, hx: Tensor, hy: Tensor, hz: Tensor
 ) -> Tensor:
-    """Length of a ray inside a box around the origin; round solids are taken for their boxes."""
+    """Length of a ray inside a box around the origin; round solids count as their boxes."""
     near, far = torch.zeros_like(ox), torch.full_like(ox, 1e4)
     for origin, direction, half in ((ox, dx, hx), (oy, dy, hy), (oz, dz, hz)):
         inverse = 1 / torch.where(direction.abs() < 1e-6, 1e-6, direction)

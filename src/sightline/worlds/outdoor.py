@@ -7,7 +7,7 @@ import math
 from sightline.worlds import outdoor_things as things
 from sightline.worlds.builder import Builder, light
 from sightline.worlds.outdoor_things import WHITE
-from sightline.worlds.palettes import DARK, FACADES, GROUNDS, linear, mixed
+from sightline.worlds.palettes import DARK, FACADES, GROUNDS, linear, mix
 from sightline.worlds.scene import FAR, GROUND, SKY, Scene
 from sightline.worlds.textures import material
 
@@ -15,7 +15,7 @@ _PARKS = (("park", "grass"), ("garden", "grass"), ("square", "paving"), ("courty
 
 
 def build_outdoor(build: Builder, *, moving: bool, street: bool | None = None) -> Scene:
-    """A street or a park, either unless `street` says which. moving: a car, balloons or balls that glide and bob."""
+    """A street or a park, one of the two at random if `street` is None. moving: a car, balloons or balls that glide and bob."""
     pick = build.random
     if pick.random() < 0.5 if street is None else street:
         place, ground, standpoint, focus, radius = _street(build, moving)
@@ -42,7 +42,7 @@ def _sky(build: Builder) -> tuple[list[float], list[float]]:
         "golden": ((0.18, 0.3, 0.58), (0.95, 0.66, 0.42), (1.3, 0.85, 0.45), (0.4, 0.38, 0.46), (0.24, 0.18, 0.14)),
         "overcast": ((0.42, 0.5, 0.6), (0.74, 0.78, 0.82), (0.45, 0.45, 0.43), (0.66, 0.68, 0.71), (0.3, 0.29, 0.27)),
     }[hour]
-    clouds = material(mixed(zenith, WHITE, 0.22), WHITE, noise=pick.uniform(0.5, 1.0), grain=(45.0, 32.0))
+    clouds = material(mix(zenith, WHITE, 0.22), WHITE, noise=pick.uniform(0.5, 1.0), grain=(45.0, 32.0))
     height = {"noon": 1.3, "golden": 0.55, "overcast": 2.0}[hour]
     angle = pick.uniform(-math.pi, math.pi)
     return clouds, light(
@@ -54,13 +54,13 @@ def _street(build: Builder, moving: bool) -> tuple[str, str, tuple[float, float]
     pick = build.random
     asphalt = linear(GROUNDS["asphalt"])
     build.shell(
-        GROUND, material(asphalt, mixed(asphalt, DARK, 0.5), mixed(asphalt, WHITE, 0.1), noise=0.35, grain=(0.8, 0.8))
+        GROUND, material(asphalt, mix(asphalt, DARK, 0.5), mix(asphalt, WHITE, 0.1), noise=0.35, grain=(0.8, 0.8))
     )
     if moving:
         things.car(build, pick.choice((-1.9, 1.9)))
     half_road, walk = pick.uniform(3.2, 4.2), 2.4
     paving = linear(GROUNDS["paving"])
-    slabs = material(paving, None, mixed(paving, DARK, 0.45), cell=(0.6, 0.6), joint_width=(0.04, 0.04), shades=0.1)
+    slabs = material(paving, None, mix(paving, DARK, 0.45), cell=(0.6, 0.6), joint_width=(0.04, 0.04), shades=0.1)
     line = material((0.75, 0.73, 0.66), asphalt, cell=(0.14, 1.6), checker=(0.0, 1.0))
     build.at(0.0, 0.0)
     build.box(line, (0.14, 0.01, 60.0), passable=True)
@@ -71,7 +71,7 @@ def _street(build: Builder, moving: bool) -> tuple[str, str, tuple[float, float]
         z = -12.0
         while z < 34.0 and build.room_for("box", 2):
             front, tall = pick.uniform(5.0, 9.0), pick.uniform(4.5, 12.0)
-            colour = pick.choice([one for one in FACADES if one not in named[-2:]])
+            colour = pick.choice([facade for facade in FACADES if facade not in named[-2:]])
             named.append(colour)
             build.at(side * (half_road + walk + 3.0), z + front / 2)
             things.house(build, colour, front, tall)
@@ -101,8 +101,8 @@ def _park(build: Builder, moving: bool) -> tuple[str, str, tuple[float, float], 
             GROUND,
             material(
                 tone,
-                mixed(tone, second, 0.6),
-                mixed(tone, DARK, 0.4),
+                mix(tone, second, 0.6),
+                mix(tone, DARK, 0.4),
                 cell=(1.0, 1.0),
                 joint_width=(0.03, 0.03),
                 checker=(1.0, 1.0),
@@ -110,7 +110,7 @@ def _park(build: Builder, moving: bool) -> tuple[str, str, tuple[float, float], 
             ),
         )
     else:
-        build.shell(GROUND, material(tone, mixed(tone, DARK, 0.55), noise=0.7, grain=(0.9, 0.9)))
+        build.shell(GROUND, material(tone, mix(tone, DARK, 0.55), noise=0.7, grain=(0.9, 0.9)))
     if moving:
         things.floaters(build)
     centre = (0.0, 6.0)
@@ -121,8 +121,8 @@ def _park(build: Builder, moving: bool) -> tuple[str, str, tuple[float, float], 
     if ground == "grass":
         path = linear(pick.choice(("sand", "beige", "warm grey")))
         build.at(0.0, 0.0)
-        build.box(material(path, mixed(path, DARK, 0.4), noise=0.5), (1.6, 0.012, 40.0), passable=True)
-        build.box(material(path, mixed(path, DARK, 0.4), noise=0.5), (40.0, 0.01, 1.4), z=6.0, passable=True)
+        build.box(material(path, mix(path, DARK, 0.4), noise=0.5), (1.6, 0.012, 40.0), passable=True)
+        build.box(material(path, mix(path, DARK, 0.4), noise=0.5), (40.0, 0.01, 1.4), z=6.0, passable=True)
     for side in (-1, 1):  # a row of buildings or hedges closes the view
         z = 20.0
         x = side * pick.uniform(1.5, 3.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sightline.worlds.builder import Builder
 from sightline.worlds.furniture import matte, wood, woven
-from sightline.worlds.palettes import DARK, linear, mixed
+from sightline.worlds.palettes import DARK, linear, mix
 from sightline.worlds.textures import material
 
 WHITE = (0.9, 0.9, 0.88)
@@ -15,7 +15,7 @@ def house(build: Builder, colour: str, front: float, tall: float) -> None:
     tone = linear(colour)
     storeys, bays = max(2, round(tall / 2.9)), max(2, round(front / 1.9))
     glass = build.random.choice(((0.06, 0.09, 0.13), (0.12, 0.18, 0.24), (0.35, 0.3, 0.18)))
-    # A window is what is left of a cell between wide joints in the colour of the wall.
+    # Windows are the cells of the texture, and the wall its wide joints.
     walls = material(glass, None, tone, cell=(front / bays, tall / storeys), joint_width=(0.5, 0.42), shades=0.5)
     build.box(walls, (6.0, tall, front))
     build.box(
@@ -26,7 +26,7 @@ def house(build: Builder, colour: str, front: float, tall: float) -> None:
 def tree(build: Builder, size: float = 1.0, crowns: int = 2) -> None:
     pick = build.random
     leaf = linear(pick.choice(("green", "forest green", "olive", "sage")))
-    leaves = material(leaf, mixed(leaf, DARK, 0.8), noise=1.1, grain=(0.4, 0.4))
+    leaves = material(leaf, mix(leaf, DARK, 0.8), noise=1.1, grain=(0.4, 0.4))
     build.cylinder(wood("brown"), 0.14 * size, 2.4 * size)
     build.ball(leaves, (1.2 * size, 1.3 * size, 1.2 * size), base=1.7 * size)
     if crowns > 1:
@@ -42,7 +42,7 @@ def street_lamp(build: Builder) -> None:
 
 def hedge(build: Builder) -> None:
     leaf = linear("forest green")
-    build.box(material(leaf, mixed(leaf, DARK, 0.8), noise=1.1, grain=(0.25, 0.25)), (2.6, 0.9, 0.7))
+    build.box(material(leaf, mix(leaf, DARK, 0.8), noise=1.1, grain=(0.25, 0.25)), (2.6, 0.9, 0.7))
     build.name("hedge", "green", 0.5)
 
 
@@ -82,7 +82,7 @@ def monument(build: Builder) -> float:
 
 
 def car(build: Builder, lane: float) -> None:
-    """A car that drives along the street, and back: it never leaves the block."""
+    """A car that drives back and forth along the street, within the block."""
     pick = build.random
     colour = pick.choice(("red", "blue", "yellow", "white", "teal"))
     motion = ((0.0, 0.0, pick.uniform(5.0, 8.0)), pick.uniform(0.06, 0.1), pick.random())

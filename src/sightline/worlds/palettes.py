@@ -1,4 +1,4 @@
-"""Colours with names, and palettes that a person would put together."""
+"""Named colours, and palettes of colours that suit each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COLOURS = {
     "sand": "#d6c29c", "cream": "#eee2c6", "beige": "#d9cbb2", "white": "#efece6", "grey": "#8d9097",
     "warm grey": "#b5ada3", "slate": "#56616e", "charcoal": "#3a3d43", "brick red": "#9c4a3a", "black": "#2a2a2d",
 }  # fmt: skip
-DARK = (0.02, 0.02, 0.02)  # what other tones are mixed with for grain and joints
+DARK = (0.02, 0.02, 0.02)  # mixed into other tones for grain and joints
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def linear(colour: str) -> Colour:
     return red * red, green * green, blue * blue
 
 
-def mixed(first: Colour, second: Colour, share: float) -> Colour:
-    """`share` of the second colour in the first."""
-    r, g, b = (one + (two - one) * share for one, two in zip(first, second, strict=True))
-    return r, g, b
+def mix(first: Colour, second: Colour, fraction: float) -> Colour:
+    """`fraction` of the second colour in the first."""
+    red, green, blue = (a + (b - a) * fraction for a, b in zip(first, second, strict=True))
+    return red, green, blue

@@ -1,4 +1,4 @@
-"""Rays and where they end: the lens over packets of rays, and the first surface each ray meets.
+"""Rays of cameras, and the first surface that each ray hits.
 
 A packet is a set of rays of one frame: a whole frame, or a tile of it. Rays are [P, R], packets by rays in a packet.
 """
@@ -73,16 +73,18 @@ def first_hit(packets: Packets, rays: Rays, candidates: dict[str, Tensor] | None
     for kind, measure in _MEASURES.items():
         if candidates is None:
             solids = packets.solids[:, KINDS[kind]].movedim(-1, 0).contiguous()[..., None]  # [8, P, N, 1]
-            found, which = measure(packets.camera[:, 9:12, None, None].unbind(1), shared.for_each(), solids).min(dim=1)
-            closer = found < distance
+            nearest, which = measure(packets.camera[:, 9:12, None, None].unbind(1), shared.for_each(), solids).min(
+                dim=1
+            )
+            closer = nearest < distance
             slot = torch.where(closer, which.to(torch.int32) + KINDS[kind].start, slot)
-            distance = torch.minimum(distance, found)
+            distance = torch.minimum(distance, nearest)
             continue
         for chosen in candidates[kind].unbind(1):  # [P]
             solid = packets.solids[torch.arange(len(chosen), device=chosen.device), chosen].T[..., None]  # [8, P, 1]
-            found = measure(packets.camera[:, 9:12, None].unbind(1), shared, solid)
-            slot = torch.where(found < distance, chosen.to(torch.int32)[:, None], slot)
-            distance = torch.minimum(distance, found)
+            hit = measure(packets.camera[:, 9:12, None].unbind(1), shared, solid)
+            slot = torch.where(hit < distance, chosen.to(torch.int32)[:, None], slot)
+            distance = torch.minimum(distance, hit)
     return distance, slot
 
 

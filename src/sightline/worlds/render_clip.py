@@ -1,4 +1,4 @@
-"""Filming one scene along one trajectory: true views of any camera path."""
+"""Rendering of one scene along any trajectory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from sightline.worlds.scene import Scene
 
 @dataclass(frozen=True, eq=False)
 class RenderedClip:
-    """frames: [T, H, W, 3] uint8. depth: [T, H, W] float32, along the optical axis in metres, FAR in the sky."""
+    """A rendered video.
+
+    frames: [T, H, W, 3] uint8. depth: [T, H, W] float32, along the optical axis in metres, FAR in the sky.
+    """
 
     frames: Tensor
     depth: Tensor
@@ -31,9 +34,9 @@ def render_clip(
 ) -> RenderedClip:  # fmt: skip
     """Render a scene along a trajectory given in metres of its world (y down, the ground at y = 0).
 
-    size: (width, height) of the frames, the trajectory's own unless given; the view is then scaled to cover it.
+    size: (width, height) of the frames; by default the trajectory's own. The view is scaled to cover it.
     seconds: when each frame is taken, for what moves: T times (all alike: a frozen world), or the moment of the first
-    frame, after which time runs at the trajectory's rate. From 0 unless given.
+    frame, after which time runs at the trajectory's rate. By default from 0.
     Frames and depth come back on the CPU, whatever the scene's device.
     """
     if len(scene) != 1:
@@ -45,11 +48,11 @@ def render_clip(
         scene, trajectory.camera_to_world[None], trajectory.intrinsics[None], torch.tensor([trajectory.xi]), trajectory.width,
         trajectory.height, seconds=times[None], samples=samples, compile=compile,
     )  # fmt: skip
-    words = caption(
+    text = caption(
         scene, trajectory.camera_to_world[0], trajectory.intrinsics[0], trajectory.xi, trajectory.width, trajectory.height,
         float(times[0]),
     )  # fmt: skip
-    return RenderedClip(frames[0].cpu(), depth[0].cpu(), trajectory, words)
+    return RenderedClip(frames[0].cpu(), depth[0].cpu(), trajectory, text)
 
 
 def _times(seconds: float | Sequence[float] | Tensor | None, trajectory: Trajectory) -> Tensor:  # -> [T]
@@ -57,13 +60,13 @@ def _times(seconds: float | Sequence[float] | Tensor | None, trajectory: Traject
     if seconds is None:
         return running
     try:
-        given = torch.as_tensor(seconds, dtype=torch.float32).cpu()
+        times = torch.as_tensor(seconds, dtype=torch.float32).cpu()
     except (TypeError, ValueError, RuntimeError) as error:
         raise SightlineError(f"seconds is {seconds!r}: expected a number or a time for each frame.") from error
-    if given.shape not in ((), (len(trajectory),)):
+    if times.shape not in ((), (len(trajectory),)):
         raise SightlineError(
-            f"seconds has shape {list(given.shape)}: expected one number or {len(trajectory)}, one for each frame."
+            f"seconds has shape {list(times.shape)}: expected one number or {len(trajectory)}, one for each frame."
         )
-    if not bool(given.isfinite().all()):
+    if not bool(times.isfinite().all()):
         raise SightlineError("seconds is not finite: expected numbers.")
-    return given + running if given.ndim == 0 else given
+    return times + running if times.ndim == 0 else times

@@ -1,4 +1,4 @@
-"""Rooms: four walls with windows, doors and pictures, furniture along them, a free ground for the camera."""
+"""Rooms: four walls with windows, doors and pictures, furniture along them, and free ground for the camera."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Callable
 from sightline.worlds import furniture
 from sightline.worlds.builder import Builder, light
 from sightline.worlds.decor import WALLS, WHITE, decorate, lay_rug, paint
-from sightline.worlds.palettes import PALETTES, Palette, linear, mixed
+from sightline.worlds.palettes import PALETTES, Palette, linear, mix
 from sightline.worlds.scene import Scene
 from sightline.worlds.textures import material
 
 Item = Callable[[Builder, Palette], float]
 
-_PLACES: dict[str, tuple[Item, ...]] = {  # what gives the place its name comes first
+_PLACES: dict[str, tuple[Item, ...]] = {  # the item that defines the place comes first
     "living room": (
         furniture.sofa,
         furniture.bookshelf,
@@ -67,7 +67,7 @@ _NEEDS: dict[Item, tuple[int, int, int]] = {
     furniture.plant: (0, 1, 2),
     furniture.block: (1, 1, 1),
 }
-_SPOTS = 6  # tried along each wall before the next one
+_SPOTS = 6  # positions tried along each wall before the next wall
 
 
 def build_room(build: Builder, *, centrepiece: bool) -> Scene:
@@ -92,7 +92,7 @@ def build_room(build: Builder, *, centrepiece: bool) -> Scene:
     else:
         standpoint = (pick.uniform(-0.5, 0.5), -half_z + pick.uniform(1.1, 1.6))
         focus, focus_radius = (0.0, -0.8, half_z - 0.6), 0.8
-        # The way from the standpoint to the far wall stays free, except where a small room would lose its bed to it.
+        # The camera's course from the standpoint to the far wall stays free, unless a small room could then hold no bed.
         for step in range(4):
             build.take(
                 standpoint[0] * (1 - step / 4), standpoint[1] + step * (half_z - standpoint[1] - 1.6) / 4, 0.62, False
@@ -108,8 +108,8 @@ def build_room(build: Builder, *, centrepiece: bool) -> Scene:
         build.ball(material(WHITE, glow=0.95), (0.24, 0.13, 0.24), base=height - 0.32)
 
     warm = pick.uniform(0.0, 1.0)
-    key = mixed((0.62, 0.62, 0.64), (0.78, 0.62, 0.42), warm)
-    bounce = mixed((0.32, 0.31, 0.3), linear(palette.walls[0]), 0.3)
+    key = mix((0.62, 0.62, 0.64), (0.78, 0.62, 0.42), warm)
+    bounce = mix((0.32, 0.31, 0.3), linear(palette.walls[0]), 0.3)
     side = pick.choice((-1.0, 1.0))
     return build.finish(
         room=(-half_x, -height, -half_z, half_x, 0.0, half_z),
@@ -125,18 +125,18 @@ def build_room(build: Builder, *, centrepiece: bool) -> Scene:
 def _furnish(
     build: Builder, palette: Palette, place: str, half_x: float, half_z: float, centrepiece: Item | None
 ) -> None:
-    """Furniture of the place along the walls: what finds no free spot is left out, and the next has its turn."""
+    """Put the place's furniture along the walls. An item without a free spot is left out, and the next one is tried."""
     first, *others = _PLACES[place]
     build.random.shuffle(others)
-    # A table in the middle is the dining room's table; blocks come in numbers.
+    # A table in the middle is the dining room's table; blocks may be repeated.
     items = others if first is centrepiece and first is not furniture.block else [first, *others]
     for number, item in enumerate(items):
         needs = zip(("box", "cylinder", "ball"), _NEEDS[item], strict=True)
         if not all(build.room_for(kind, count) for kind, count in needs):
             continue
-        # Only what names the place, and enough for the room not to be bare, may narrow the camera's way.
+        # Only the defining item, and the first few so that the room is not bare, may narrow the camera's course.
         eases = (1.0, 0.8, 0.6, 0.0) if item is first else (1.0, 0.7) if number < 4 else (1.0,)
-        spot = next((one for ease in eases if (one := _spot(build, item, number, half_x, half_z, ease))), None)
+        spot = next((free for ease in eases if (free := _spot(build, item, number, half_x, half_z, ease))), None)
         if spot is None:
             continue
         x, z, turn, wide, deep = spot

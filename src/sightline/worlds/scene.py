@@ -1,4 +1,4 @@
-"""A scene as a value: solids, materials and light as plain tensors, so that it can be stacked, moved and filmed again.
+"""Scene: solids, materials and light as tensors.
 
 World: metres, y points down, the ground is y = 0. Every tensor has a leading batch axis; one scene is a batch of one.
 """
@@ -16,7 +16,7 @@ from sightline.errors import SightlineError
 
 FAR = 200.0  # metres; the depth of the sky, and the edge of every outdoor world
 
-# Slots of a scene, by kind of solid. All scenes have the same number, so that any of them can share a batch.
+# Slots of a scene, by kind of solid. All scenes have the same number of slots, so that any of them can share a batch.
 BOXES, CYLINDERS, BALLS = 36, 10, 10
 SOLIDS = BOXES + CYLINDERS + BALLS
 KINDS = {"box": slice(0, BOXES), "cylinder": slice(BOXES, BOXES + CYLINDERS), "ball": slice(BOXES + CYLINDERS, SOLIDS)}
@@ -30,18 +30,18 @@ SHELL = 5
 
 @dataclass(frozen=True)
 class Thing:
-    """Something a person would name, for captions."""
+    """A thing that a caption may mention."""
 
     name: str
     colour: str
     centre: tuple[float, float, float]
     moving: bool = False
-    slots: tuple[int, ...] = ()  # the solids that it is made of
+    slots: tuple[int, ...] = ()  # its solids
 
 
 @dataclass(frozen=True)
 class Notes:
-    """What is known about one scene in words, and the points a camera path may start from."""
+    """What captions say about one scene, and points for its camera trajectory."""
 
     style: str
     seed: int
@@ -94,7 +94,7 @@ class Scene:
 
     def to(self, device: torch.device | str) -> Scene:
         solids, room, materials, light = (
-            one.to(device) for one in (self.solids, self.room, self.materials, self.light)
+            tensor.to(device) for tensor in (self.solids, self.room, self.materials, self.light)
         )
         return Scene(solids, room, materials, light, self.notes)
 
@@ -112,9 +112,9 @@ def stack(scenes: Sequence[Scene]) -> Scene:
     """Several scenes as one batch."""
     if not scenes:
         raise SightlineError("scenes is empty: expected at least one scene.")
-    solids, room = torch.cat([one.solids for one in scenes]), torch.cat([one.room for one in scenes])
-    materials, light = torch.cat([one.materials for one in scenes]), torch.cat([one.light for one in scenes])
-    return Scene(solids, room, materials, light, tuple(note for one in scenes for note in one.notes))
+    solids, room = torch.cat([scene.solids for scene in scenes]), torch.cat([scene.room for scene in scenes])
+    materials, light = torch.cat([scene.materials for scene in scenes]), torch.cat([scene.light for scene in scenes])
+    return Scene(solids, room, materials, light, tuple(notes for scene in scenes for notes in scene.notes))
 
 
 def distance_to_solids(scene: Scene, points: Tensor, seconds: Tensor) -> Tensor:  # [B, T, 3], [B, T] -> [B, T]

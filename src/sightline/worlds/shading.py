@@ -1,4 +1,4 @@
-"""What a ray's end looks like: normal, texture, light, contact shadows, sky and fog. Colours are linear until the end."""
+"""Shading of the surfaces that rays hit: normal, texture, light, contact shadows, sky and fog. Colours are linear."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def shade(
     flat_x = ~flat_y & (beyond_x > beyond_z) & ~rounded
     flat_z = ~flat_y & ~flat_x & ~rounded
 
-    # Masks as numbers: a product costs a CPU a fifth of a choice.
+    # Masks as numbers: on a CPU, a product costs a fifth of torch.where.
     on_x, on_y, on_z = flat_x.float(), flat_y.float(), flat_z.float()
     on_round = 1 - on_x - on_y - on_z
     normal_x, normal_y, normal_z = _normal(local_x, local_y, local_z, half, on_x, on_y, on_z, on_round, ball)
@@ -126,7 +126,7 @@ def _geometry(packets: Packets, slot: Tensor) -> tuple[list[Tensor], list[Tensor
     straight = torch.cat([torch.ones_like(middle[:, :1]), torch.zeros_like(middle[:, :1])], -1)
     table = torch.cat([torch.cat([middle, half, straight], -1)[:, None], packets.solids], dim=1)  # [P, 1 + N, 8]
     index = slot + 1 + torch.arange(len(table), dtype=torch.int32, device=slot.device)[:, None] * table.shape[1]
-    parts = [look_up(one.flatten(), index) for one in table.movedim(-1, 0).contiguous().unbind(0)]
+    parts = [look_up(column.flatten(), index) for column in table.movedim(-1, 0).contiguous().unbind(0)]
     return parts[:3], parts[3:6], parts[6], parts[7]
 
 
@@ -160,10 +160,10 @@ def _light_at(
     flat_z: Tensor,
     on_ground: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Shares of ambient and key light that reach a point: the ground's map on the ground, darker corners elsewhere."""
+    """Fractions of ambient and key light that reach a point: from the map on the ground, darker in corners elsewhere."""
     low, high = packets.room[..., None].unbind(1)[:3], packets.room[..., None].unbind(1)[3:]
     height = high[1] - y
-    # Grounded: surfaces other than the ground darken towards it, walls also towards each other and the ceiling.
+    # Surfaces other than the ground darken towards it, walls also towards each other and the ceiling.
     ambient = torch.where(on_ground, 1.0, 1 - 0.45 * _decay(4.0 * height))
     corner_x = torch.where(room & ~flat_x, 0.35 * _decay(2.5 * torch.minimum(x - low[0], high[0] - x)), 0.0)
     corner_z = torch.where(room & ~flat_z, 0.35 * _decay(2.5 * torch.minimum(z - low[2], high[2] - z)), 0.0)
@@ -195,5 +195,5 @@ def _light_at(
 
 
 def _decay(value: Tensor) -> Tensor:
-    """exp(-value) for value >= 0, never so small that a CPU falls back to its slow arithmetic of denormal numbers."""
+    """exp(-value) for value >= 0, never so small that a CPU uses slow denormal arithmetic."""
     return torch.exp(-value.clamp(0.0, 20.0))

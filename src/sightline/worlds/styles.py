@@ -1,4 +1,4 @@
-"""Four styles of clip that stand in for the four training sources, each with its places, motion, lens and pose units.
+"""Four styles of clip that stand in for the four training datasets, each with its places, motion, lens and pose units.
 
 walkthrough  RealEstate10K  rooms            smooth forward motion            an arbitrary scale per clip
 orbit        DL3DV          rooms, outdoors  wide arcs around something       an arbitrary scale per clip
@@ -33,14 +33,14 @@ from sightline.worlds.views import DEFAULT_FPS
 
 STYLES = ("walkthrough", "orbit", "panorama", "openworld")
 OPENWORLD_SCALE = 1 / 20
-SFM_SCALES = (0.5, 2.0)  # structure from motion knows no scale: log-uniform between these
-NEAR_QUANTILE = 0.05  # near depth: the depth that this share of the first frame is nearer than
+SFM_SCALES = (0.5, 2.0)  # structure from motion has no scale: log-uniform between these
+NEAR_QUANTILE = 0.05  # near depth: this quantile of the depths of the first frame
 _NEAR_GRID = 16
 
 
 @dataclass(frozen=True, eq=False)
 class WorldBatch:
-    """B clips ready to be rendered: scenes, true cameras in metres, and what a dataset would report of them.
+    """B clips ready to be rendered: scenes, true cameras in metres, and what a dataset of the style would report.
 
     camera_to_world: [B, T, 4, 4] float64. intrinsics: [B, T, 3, 3] float64. xi: [B]. scale: [B], reported positions
     over true ones. near_depth: [B] in reported units, or None for a style that does not know it.
@@ -92,7 +92,7 @@ class WorldBatch:
         )
 
     def reported_trajectory(self, clip: int = 0) -> Trajectory:
-        """What a dataset of this style would say: another scale, and the near depth where the style knows it."""
+        """What a dataset of this style would report: another scale, and the near depth where the style knows it."""
         near = None if self.near_depth is None else float(self.near_depth[clip])
         unit = "metre" if self.style == "panorama" else "scene"
         return self.true_trajectory(clip).scaled(float(self.scale[clip])).replace(near_depth=near, unit=unit)
@@ -142,7 +142,7 @@ def make_scenes(seeds: Sequence[int], style: str) -> Scene:
 def sample_clip(
     style: str, seed: int, frames: int = 33, width: int = 128, height: int = 128, returning: float = 0.0
 ) -> SceneShot:
-    """The clip of a seed, not yet rendered: see `film`."""
+    """The scene and camera of a seed, not yet rendered; see `render_clip`."""
     batch = sample_batch(style, [seed], frames, width, height, returning)
     return SceneShot(batch.scenes, batch.true_trajectory(), batch.reported_trajectory(), batch.captions[0])
 
@@ -150,9 +150,9 @@ def sample_clip(
 def sample_batch(
     style: str, seeds: Sequence[int], frames: int = 33, width: int = 128, height: int = 128, returning: float = 0.0
 ) -> WorldBatch:
-    """Scenes and camera paths for several seeds. A clip does not depend on which others share its batch.
+    """Scenes and camera trajectories of several seeds. A clip does not depend on the others in its batch.
 
-    returning: the share of clips, chosen by their seeds, whose camera comes back to where it started.
+    returning: the fraction of clips, chosen by seed, whose camera returns to where it started.
     """
     frames, width, height = whole_number("frames", frames), whole_number("width", width), whole_number("height", height)
     scenes = make_scenes(seeds, style)
@@ -161,8 +161,8 @@ def sample_batch(
     angle, xi, scale = optics.unbind(1)
     # The unified model images a ray at angle a from the axis at f sin(a) / (cos(a) + xi).
     focal = (width / 2) * (angle.cos() + xi) / angle.sin()
-    one = torch.ones_like(focal)
-    intrinsics = lens.intrinsics_matrix(focal, focal, one * (width / 2), one * (height / 2))[:, None].expand(
+    ones = torch.ones_like(focal)
+    intrinsics = lens.intrinsics_matrix(focal, focal, ones * (width / 2), ones * (height / 2))[:, None].expand(
         -1, frames, 3, 3
     )
     near = None
@@ -185,7 +185,7 @@ def _lens(style: str, seed: int) -> tuple[float, float, float]:
     half = math.radians(pick.uniform(58.0, 78.0)) / 2
     if style == "openworld":
         return half, 0.0, OPENWORLD_SCALE
-    low, high = (math.log(one) for one in SFM_SCALES)
+    low, high = (math.log(scale) for scale in SFM_SCALES)
     return half, 0.0, math.exp(pick.uniform(low, high))
 
 

@@ -41,10 +41,10 @@ def material(
 ) -> list[float]:
     """One row of the material table.
 
-    cell: size of a cell in metres. joint_width: share of the cell on each axis. shift: cells moved per row.
+    cell: size of a cell in metres. joint_width: fraction of the cell on each axis. shift: cells moved per row.
     checker: 1 on an axis whose cells alternate between base and second. dot: radius of a dot of the second colour, in
     cells. shades: how much the brightness differs from cell to cell. noise: how much smooth noise mixes the second
-    colour in; grain: its size in metres. glow: share of the colour that needs no light.
+    colour in; grain: its size in metres. glow: fraction of the colour that is emitted.
     """
     second = base if second is None else second
     joint = base if joint is None else joint
@@ -76,7 +76,7 @@ def surface_colour(
     col_at, col_width = u * column[CELLS_U] + column[SHIFT] * row, width_u * column[CELLS_U]
     col = col_at.floor()
     coarse = torch.maximum(row_width, col_width)
-    fade = (1.5 - coarse).clamp(0.0, 1.0)  # what cannot be averaged in closed form is gone before it would alias
+    fade = (1.5 - coarse).clamp(0.0, 1.0)  # what cannot be averaged in closed form fades out before it would alias
 
     square_u = 1 + column[CHECKER_U] * (_square_wave(col_at, col_width) - 1)
     square_v = 1 + column[CHECKER_V] * (_square_wave(row_at, row_width) - 1)
@@ -93,8 +93,8 @@ def surface_colour(
     shade = 1 + column[SHADES] * fade * (2 * _look_up(col, row, lattice) - 1)
     joint = 1 - (1 - _lines(col_at, col_width, column[JOINT_U])) * (1 - _lines(row_at, row_width, column[JOINT_V]))
 
-    def channel(base: int, other: int, line: int) -> Tensor:
-        tone = torch.lerp(column[base], column[other], second) * shade
+    def channel(base: int, second_colour: int, line: int) -> Tensor:
+        tone = torch.lerp(column[base], column[second_colour], second) * shade
         return torch.lerp(tone, column[line], joint)
 
     return channel(BASE_R, SECOND_R, JOINT_R), channel(BASE_G, SECOND_G, JOINT_G), channel(BASE_B, SECOND_B, JOINT_B)
@@ -114,13 +114,13 @@ def _square_wave(at: Tensor, width: Tensor) -> Tensor:
     return rise / half
 
 
-def _lines(at: Tensor, width: Tensor, share: Tensor) -> Tensor:
-    """Mean over the footprint of lines that fill the first `share` of every cell."""
+def _lines(at: Tensor, width: Tensor, fraction: Tensor) -> Tensor:
+    """Mean over the footprint of lines that fill the first `fraction` of every cell."""
     half = 0.5 * width.clamp_min(1e-3)
     low, high = at - half, at + half
     low_cell, high_cell = low.floor(), high.floor()
-    filled = (high_cell - low_cell) * share + torch.minimum(high - high_cell, share)
-    return (filled - torch.minimum(low - low_cell, share)) / (2 * half)
+    filled = (high_cell - low_cell) * fraction + torch.minimum(high - high_cell, fraction)
+    return (filled - torch.minimum(low - low_cell, fraction)) / (2 * half)
 
 
 def _noise(u: Tensor, v: Tensor, width_u: Tensor, width_v: Tensor, lattice: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
-"""Camera paths through a scene that never come near a solid, vectorised over scenes and over several tries for each.
+"""Camera trajectories that keep clear of solids: several candidates for each scene, vectorised over scenes.
 
-Every number of a path is drawn from its own seed, so a clip is the same in any batch.
+The numbers of a trajectory depend on the scene's style and seed alone, so a clip is the same in any batch.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from torch import Tensor
 from sightline.cameras import se3
 from sightline.worlds.scene import Notes, Scene, distance_to_solids
 
-CANDIDATES = 6  # the last one stands still on the spot that every builder keeps free, and pans
+CANDIDATES = 6  # the last one pans at the spot that every builder keeps free
 VIEW = 1.7  # metres of free sight ahead of the camera
 CLEARANCE = 0.3  # metres between the camera and any solid or wall, at every frame and between frames
 
 
 @dataclass
 class Candidate:
-    """One path in numbers; angles in radians, y upwards. An orbit has a radius above 0 and looks at the scene's focus."""
+    """Parameters of one trajectory; angles in radians, heights upwards. An orbit has a radius above 0 and looks at the focus."""
 
     x: float
     z: float
     height: float
     rise: float = 0.0
-    heading: float = 0.0  # where the camera looks at first; 0 is +z, positive to the right
+    heading: float = 0.0  # initial viewing direction; 0 is +z, positive to the right
     turn: float = 0.0
-    course: float = 0.0  # where it goes, against where it looks
+    course: float = 0.0  # direction of travel relative to the heading
     length: float = 0.0
     pitch: float = 0.0
     nod: float = 0.0  # change of pitch
@@ -43,65 +43,65 @@ class Candidate:
 
 
 def draw_candidates(style: str, notes: Notes) -> list[Candidate]:
-    """The tries of one clip, in the order of preference: each shorter than the one before."""
+    """The candidates of one clip in order of preference, each shorter than the one before."""
     pick = random.Random(f"path {style} {notes.seed}")
     outdoor = notes.place in OUTDOOR_PLACES
     x, z = notes.standpoint
     ahead = math.atan2(notes.focus[0] - x, notes.focus[2] - z)
     candidates = []
     for number in range(CANDIDATES - 1):
-        share = 1 - number / CANDIDATES
+        shrink = 1 - number / CANDIDATES
         sign = pick.choice((-1.0, 1.0))
         if style == "walkthrough":
-            one = Candidate(
+            candidate = Candidate(
                 x + pick.uniform(-0.3, 0.3),
                 z + pick.uniform(-0.4, 0.3),
                 pick.uniform(1.25, 1.6),
-                heading=ahead + pick.gauss(0, 0.25) * share,
+                heading=ahead + pick.gauss(0, 0.25) * shrink,
                 turn=sign * pick.uniform(0.0, 0.7),
-                length=pick.uniform(1.2, 3.0) * share,
+                length=pick.uniform(1.2, 3.0) * shrink,
                 pitch=pick.gauss(-0.06, 0.06),
                 nod=pick.gauss(0, 0.04),
             )
         elif style == "orbit":
             away = pick.uniform(1.6, 3.4) if outdoor else pick.uniform(0.8, 1.5)
             low, high = (0.9, 2.6) if outdoor else (0.9, 1.8)
-            one = Candidate(
+            candidate = Candidate(
                 x,
                 z,
                 pick.uniform(low, high),
                 rise=pick.uniform(-0.4, 0.4),
                 heading=pick.uniform(-math.pi, math.pi),
-                radius=notes.focus_radius + away * (0.6 + 0.4 * share),
-                sweep=sign * pick.uniform(0.8, 2.2) * share,
+                radius=notes.focus_radius + away * (0.6 + 0.4 * shrink),
+                sweep=sign * pick.uniform(0.8, 2.2) * shrink,
             )
         elif style == "panorama":
-            one = Candidate(
+            candidate = Candidate(
                 x + pick.uniform(-0.3, 0.3),
                 z + pick.uniform(-0.3, 0.3),
                 pick.uniform(1.1, 1.8),
                 heading=ahead + pick.gauss(0, 0.8),
                 turn=sign * pick.uniform(0.3, 1.9),
                 course=pick.uniform(-math.pi, math.pi),
-                length=pick.uniform(0.5, 1.8) * share,
+                length=pick.uniform(0.5, 1.8) * shrink,
                 pitch=pick.gauss(-0.05, 0.2),
                 nod=pick.gauss(0, 0.12),
                 roll=pick.gauss(0, 0.12),
             )
         else:
-            one = Candidate(
+            candidate = Candidate(
                 x + pick.uniform(-0.6, 0.6),
                 z + pick.uniform(-1.0, 0.5),
                 pick.uniform(1.4, 2.4),
-                rise=pick.uniform(-0.3, 0.6) * share,
+                rise=pick.uniform(-0.3, 0.6) * shrink,
                 heading=ahead * 0.3 + pick.gauss(0, 0.25),
                 turn=sign * pick.uniform(0.0, 0.6),
                 course=pick.choice((0.0, 0.0, 0.7, -0.7, 1.5)),
-                length=pick.uniform(0.8, 2.2) * share,
+                length=pick.uniform(0.8, 2.2) * shrink,
                 pitch=pick.gauss(0.0, 0.07),
                 nod=pick.gauss(0, 0.04),
             )
-        candidates.append(one)
+        candidates.append(candidate)
     candidates.append(Candidate(x, z, 1.5, heading=ahead, turn=0.5))
     return candidates
 
@@ -112,13 +112,13 @@ OUTDOOR_PLACES = frozenset({"street", "park", "garden", "square", "courtyard", "
 def sample_trajectories(
     scenes: Scene, style: str, frames: int, fps: float, returning: float = 0.0
 ) -> Tensor:  # -> [B, T, 4, 4] float64, metres
-    """One camera path per scene: the first of its tries that keeps CLEARANCE everywhere.
+    """One trajectory per scene: the first of its candidates that keeps CLEARANCE everywhere.
 
-    returning: the share of scenes whose camera goes its way at twice the speed and comes back to where it started.
+    returning: the fraction of scenes whose camera moves at twice the speed and returns to where it started.
     """
     there_and_back = frames - 1 - (2 * torch.arange(frames) - (frames - 1)).abs()  # [T] 0, 2, ..., T - 1, ..., 2, 0
     returns = torch.tensor([_returns(style, notes.seed, returning) for notes in scenes.notes])  # [B]
-    rows = [[one.row() for one in draw_candidates(style, notes)] for notes in scenes.notes]
+    rows = [[candidate.row() for candidate in draw_candidates(style, notes)] for notes in scenes.notes]
     numbers = torch.tensor(rows, dtype=torch.float64)  # [B, CANDIDATES, 13]
     focus = torch.tensor([notes.focus for notes in scenes.notes], dtype=torch.float64)  # [B, 3]
     seconds = torch.arange(frames, dtype=torch.float32) / fps
@@ -133,7 +133,7 @@ def sample_trajectories(
             break
         some, when = scenes.select(waiting), seconds.expand(len(waiting), -1)
         clear = distance_to_solids(some, position.float(), when).amin(-1)
-        ahead = (position + VIEW * rotation[..., 2]).float()  # a path that ends with its nose to a wall is no shot
+        ahead = (position + VIEW * rotation[..., 2]).float()  # a view that is blocked by a wall right ahead is rejected
         blocked = distance_to_solids(some, ahead, when).amin(-1) <= 0
         # The distance to a solid changes at most as fast as the camera moves: half a step covers what lies between.
         step = position.diff(dim=1).norm(dim=-1).amax(-1) if frames > 1 else torch.zeros(len(waiting))
@@ -144,8 +144,8 @@ def sample_trajectories(
     return poses
 
 
-def _returns(style: str, seed: int, share: float) -> bool:
-    return random.Random(f"returning {style} {seed}").random() < share
+def _returns(style: str, seed: int, fraction: float) -> bool:
+    return random.Random(f"returning {style} {seed}").random() < fraction
 
 
 def _follow(numbers: Tensor, focus: Tensor, frames: int) -> tuple[Tensor, Tensor]:

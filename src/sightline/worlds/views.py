@@ -1,4 +1,4 @@
-"""Views: checked scenes and cameras as the ray caster takes them."""
+"""View: scenes and cameras, checked and arranged for the ray caster."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class View:
         return Packets(self.camera.flatten(0, 1), self.solids.flatten(0, 1), self.scenes.room[clip]), clip
 
     def surroundings(self, clip: Tensor, lit: bool) -> Surroundings:
-        """lit: whether colours are wanted, for which the light on the ground is worked out first."""
+        """lit: whether colours are rendered, which needs the light on the ground."""
         scene = self.scenes
         return Surroundings(
             clip=clip,
@@ -80,9 +80,9 @@ class View:
         )
 
     def _blobs(self) -> dict[int, Tensor]:
-        """How dark the shadow is that each moving solid drags along, [B] per slot that may move."""
+        """Darkness of the blob of shadow under each moving solid, [B] for each slot that may move."""
         if not self.scenes.moves:
             return {}
         blobs = {slot: 0.65 * (self.scenes.solids[:, slot, 11] > 0).float() for slot in MOVERS}
-        # On CUDA all slots are kept: asking which are empty would wait for the device, and change the compiled shape.
+        # On CUDA all slots are kept: testing which are empty would synchronise with the device and change the compiled shape.
         return {slot: blob for slot, blob in blobs.items() if blob.is_cuda or bool(blob.any())}
