@@ -11,8 +11,8 @@ import sightline as sl
 
 def main(output: Path = Path("outputs/moves")) -> None:
     # At once: push in while the lens goes from 35 to 24 mm. In sequence: then look right.
-    push = sl.moves.dolly(0.6, frames=41, focal_mm=35, easing="ease").together(sl.moves.zoom(35, 24, frames=41))
-    path = push.then(sl.moves.pan(25, frames=41, focal_mm=24, easing="ease"))
+    push = sl.moves.dolly(0.6, frames=41, focal_mm=35, easing="ease").combine(sl.moves.zoom(35, 24, frames=41))
+    path = push.concatenate(sl.moves.pan(25, frames=41, focal_mm=24, easing="ease"))
     path.plot(output / "push_then_pan.png", title="push in, widen, pan right")
 
     # The same in one line, as the command line takes it.
@@ -20,7 +20,7 @@ def main(output: Path = Path("outputs/moves")) -> None:
 
     # One unit may be a metre, or the scene's own size; a path can be rescaled, resampled, turned round.
     metres = path.scaled(2.0).replace(unit="metre")
-    there_and_back = metres.then(metres.reversed()).resampled(81)
+    there_and_back = metres.concatenate(metres.reversed()).resampled(81)
     there_and_back.save(output / "there_and_back.json")
 
     # For another tool: what its format cannot carry is listed in docs/formats.md.

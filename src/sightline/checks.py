@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import Any
 
 from sightline.errors import SightlineError
@@ -31,15 +30,7 @@ def whole_number(name: str, value: Any) -> int:
     return value.__index__()
 
 
-def parsed_size(text: str) -> tuple[int, int]:
-    """(width, height) from WIDTHxHEIGHT, or a sentence."""
-    found = re.fullmatch(r"(\d{1,6})[xX](\d{1,6})", text.strip())
-    if not found or not int(found[1]) * int(found[2]):
-        raise SightlineError(f"size is {text!r}: expected WIDTHxHEIGHT, such as 832x480.")
-    return int(found[1]), int(found[2])
-
-
-def checked_seed(seed: Any) -> int:
+def check_seed(seed: Any) -> int:
     """A seed of noise: what torch's generators take."""
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= seed.__index__() < 2**63:
         raise SightlineError(f"seed is {seed!r}: expected a whole number from 0 to 2^63 - 1.")

@@ -28,7 +28,7 @@ def read_image(path: str | os.PathLike[str], name: str, apply_orientation: bool 
 
 
 def fit_image(image: Image.Image, width: int, height: int) -> Image.Image:
-    """The image scaled to cover the size and cropped in the middle, as Trajectory.fitted does to the camera.
+    """The image scaled to cover the size and cropped in the middle, as Trajectory.fit_to does to the camera.
 
     Lanczos with antialiasing, on a crop of fractional pixels.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from pathlib import Path
@@ -62,3 +63,11 @@ def parse_query(name: str, text: str) -> tuple[str, dict[str, str]]:
     subject, _, query = text.partition("?")
     assignments = filter(None, query.split("&"))
     return subject, dict(parse_assignment(f"option of {name}", one, "option=value") for one in assignments)
+
+
+def parse_size(text: str) -> tuple[int, int]:
+    """(width, height) of "832x480"."""
+    match = re.fullmatch(r"(\d{1,6})[xX](\d{1,6})", text.strip())
+    if not match or not int(match[1]) * int(match[2]):
+        raise SightlineError(f"size is {text!r}: expected WIDTHxHEIGHT, such as 832x480.")
+    return int(match[1]), int(match[2])

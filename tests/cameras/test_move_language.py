@@ -36,9 +36,9 @@ def same(a: Trajectory, b: Trajectory) -> bool:
         ("zoom:35 > 70", lambda: moves.zoom(35, 70)),
         ("zoom:70", lambda: moves.zoom(to_mm=70)),
         ("dolly zoom:0.5", lambda: moves.dolly_zoom(0.5)),
-        ("dolly:0.5+pan:20", lambda: moves.dolly(0.5).together(moves.pan(20))),
-        ("truck:1, pan:-30", lambda: moves.truck(1, frames=41).then(moves.pan(-30, frames=41))),
-        ("loop_truck:0.2 + handheld", lambda: moves.loop_truck(0.2).together(moves.handheld())),
+        ("dolly:0.5+pan:20", lambda: moves.dolly(0.5).combine(moves.pan(20))),
+        ("truck:1, pan:-30", lambda: moves.truck(1, frames=41).concatenate(moves.pan(-30, frames=41))),
+        ("loop_truck:0.2 + handheld", lambda: moves.loop_truck(0.2).combine(moves.handheld())),
     ],
 )
 def test_parse(text: str, expected) -> None:  # type: ignore[no-untyped-def]

@@ -297,10 +297,10 @@ def test_bad_numbers_name_their_argument(make, argument: str) -> None:  # type: 
 
 
 def test_composition_keeps_frames_and_adds_up() -> None:
-    both = moves.dolly(1, frames=9).together(moves.truck(1, frames=9))
+    both = moves.dolly(1, frames=9).combine(moves.truck(1, frames=9))
     assert len(both) == 9
     assert close(both.positions[-1], FORWARD + RIGHT)
-    row = moves.pan(90, frames=9).then(moves.dolly(1, frames=5))
+    row = moves.pan(90, frames=9).concatenate(moves.dolly(1, frames=5))
     assert len(row) == 13
     assert close(row.positions[-1], RIGHT)  # after the pan, forward is to the right
     assert close(se3.rotation_angle(row.rotations[-1]).rad2deg(), torch.tensor(90.0).double())

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from sightline.cameras import moves
-from sightline.cameras.statistics import compare, path_statistics
+from sightline.cameras.statistics import compare, trajectory_statistics
 from sightline.cameras.tokens import CameraTokens
 from sightline.errors import SightlineError
 from tests.conftest import random_trajectory
 
 
 def test_a_truck() -> None:
-    numbers = path_statistics(moves.truck(2.0, frames=81, fps=16))
+    numbers = trajectory_statistics(moves.truck(2.0, frames=81, fps=16))
     assert (numbers.frames, numbers.seconds) == (81, 5.0)
     assert numbers.path_length == pytest.approx(2.0)
     assert numbers.extent == pytest.approx(2.0)
@@ -26,53 +26,53 @@ def test_a_truck() -> None:
 
 
 def test_a_pan() -> None:
-    numbers = path_statistics(moves.pan(270, frames=10))
+    numbers = trajectory_statistics(moves.pan(270, frames=10))
     assert numbers.path_length == 0.0
     assert numbers.loop_gap == 0.0
     assert numbers.total_turn == pytest.approx(270)
     assert numbers.net_turn == pytest.approx(90)
     assert numbers.largest_turn == pytest.approx(30)
-    assert numbers.moment.zero_share == 1.0
+    assert numbers.moment.zero_fraction == 1.0
 
 
 def test_a_loop_closes() -> None:
-    numbers = path_statistics(moves.loop_dolly(0.5))
+    numbers = trajectory_statistics(moves.loop_dolly(0.5))
     assert numbers.path_length == pytest.approx(1.0)
     assert numbers.extent == pytest.approx(0.5)
     assert (numbers.net_displacement, numbers.loop_gap, numbers.net_turn) == (0.0, 0.0, 0.0)
 
 
 def test_the_lens() -> None:
-    numbers = path_statistics(moves.zoom(18, 36))
+    numbers = trajectory_statistics(moves.zoom(18, 36))
     assert numbers.focal_mm == pytest.approx((18, 36))
     assert numbers.horizontal_fov == pytest.approx((2 * math.degrees(math.atan(0.5)), 90.0))
 
 
 def test_fov_of_an_off_centre_principal_point_and_of_xi() -> None:
     path = moves.static(focal_mm=18, frames=1)
-    assert path_statistics(path.cropped(416, 480, left=0)).horizontal_fov == pytest.approx((45.0, 45.0))
-    assert path_statistics(path.replace(xi=1.0)).horizontal_fov == pytest.approx((180.0, 180.0))
+    assert trajectory_statistics(path.cropped(416, 480, left=0)).horizontal_fov == pytest.approx((45.0, 45.0))
+    assert trajectory_statistics(path.replace(xi=1.0)).horizontal_fov == pytest.approx((180.0, 180.0))
 
 
 def test_moments_are_those_of_the_tokens() -> None:
     path = random_trajectory(frames=9, seed=2)
     tokens = CameraTokens.from_trajectory(path, (9, 15, 26), temporal_stride=1)
     magnitude = tokens.ray[0, :, 3:].double().norm(dim=-1)
-    moment = path_statistics(path).moment
+    moment = trajectory_statistics(path).moment
     assert moment.median == pytest.approx(float(magnitude.quantile(0.5)), rel=1e-2)
     assert moment.percentile_5 == pytest.approx(float(magnitude.quantile(0.05)), rel=1e-2)
     assert moment.percentile_95 == pytest.approx(float(magnitude.quantile(0.95)), rel=1e-2)
-    assert moment.zero_share == pytest.approx(1 / 9)  # the anchored frame
+    assert moment.zero_fraction == pytest.approx(1 / 9)  # the anchored frame
 
 
 def test_moments_scale_with_the_path() -> None:
     path = moves.orbit(40)
-    small, large = path_statistics(path).moment, path_statistics(path.scaled(10)).moment
+    small, large = trajectory_statistics(path).moment, trajectory_statistics(path.scaled(10)).moment
     assert large.median == pytest.approx(10 * small.median)
 
 
 def test_one_frame() -> None:
-    numbers = path_statistics(moves.static(frames=1))
+    numbers = trajectory_statistics(moves.static(frames=1))
     assert (numbers.frames, numbers.seconds, numbers.path_length, numbers.total_turn) == (1, 0.0, 0.0, 0.0)
 
 
@@ -87,7 +87,7 @@ def test_compare_with_itself_and_with_the_same_path_in_another_world() -> None:
 
 
 def test_compare_known_differences() -> None:
-    difference = compare(moves.truck(1.0, frames=5), moves.truck(1.5, frames=5).together(moves.pan(40, frames=5)))
+    difference = compare(moves.truck(1.0, frames=5), moves.truck(1.5, frames=5).combine(moves.pan(40, frames=5)))
     assert torch.allclose(difference.rotation, torch.deg2rad(torch.tensor([0, 10, 20, 30, 40], dtype=torch.float64)))
     assert difference.mean_rotation == pytest.approx(math.radians(20))
     assert difference.max_rotation == pytest.approx(math.radians(40))

@@ -130,7 +130,7 @@ def test_reversing_twice_is_nothing(seed):
 @given(seeds)
 def test_then_continues_from_the_last_pose_and_keeps_the_shared_frame_once(seed):
     first, second = random_trajectory(4, seed), random_trajectory(3, seed + 7)
-    joined = first.then(second)
+    joined = first.concatenate(second)
     assert len(joined) == 6
     tail = joined.replace(camera_to_world=joined.camera_to_world[3:], intrinsics=joined.intrinsics[3:])
     torch.testing.assert_close(tail.anchored().camera_to_world, second.anchored().camera_to_world, atol=1e-10, rtol=0)
@@ -142,11 +142,11 @@ def test_together_adds_rails_and_turns_heads():
     no_turn, no_move = torch.eye(3, dtype=torch.float64).expand(5, 3, 3), torch.zeros(5, 3, dtype=torch.float64)
     rail = Trajectory(se3.from_parts(no_turn, torch.stack([0 * at, 0 * at, at], -1)), k, 8, 8)
     head = Trajectory(se3.from_parts(se3.axis_rotation("y", at), no_move), k, 8, 8)
-    both = rail.together(head)
+    both = rail.combine(head)
     torch.testing.assert_close(both.positions, rail.positions)
     torch.testing.assert_close(both.rotations, head.rotations)
     with pytest.raises(SightlineError, match="other has 4 frames"):
-        rail.together(head.resampled(4))
+        rail.combine(head.resampled(4))
 
 
 @given(seeds, st.integers(1, 300), st.integers(1, 300))
@@ -174,16 +174,16 @@ def test_fitting_1280x720_to_832x480_is_the_known_realestate10k_crop():
     trajectory = Trajectory(
         random_poses(1), lens.intrinsics_matrix(*torch.tensor([640.0, 640.0, 640.0, 360.0])), 1280, 720
     )
-    fitted = trajectory.fitted(832, 480)
+    fitted = trajectory.fit_to(832, 480)
     fx, cx, cy = fitted.intrinsics[0, 0, 0].item(), fitted.intrinsics[0, 0, 2].item(), fitted.intrinsics[0, 1, 2].item()
     assert math.isclose(fx, 0.5 * 853.3333333333, rel_tol=1e-9) and math.isclose(cx, 416) and math.isclose(cy, 240)
 
 
 def test_paths_in_different_units_do_not_join():
     with pytest.raises(SightlineError, match="other has unit metre: expected scene"):
-        smooth_trajectory(9).then(smooth_trajectory(9).replace(unit="metre"))
+        smooth_trajectory(9).concatenate(smooth_trajectory(9).replace(unit="metre"))
     with pytest.raises(SightlineError, match="other is a NoneType"):
-        smooth_trajectory(9).then(None)
+        smooth_trajectory(9).concatenate(None)
 
 
 def test_a_frame_that_is_not_there_cannot_anchor():

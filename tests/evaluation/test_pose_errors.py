@@ -70,7 +70,7 @@ def test_a_frozen_video_cannot_win(jitter):
     still = path.replace(camera_to_world=torch.eye(4).repeat(33, 1, 1))
     noise = torch.randn(33, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * jitter
     still = still.replace(camera_to_world=se3.from_parts(still.rotations, noise))
-    careless = path.together(moves.truck(0.4, frames=33))  # right direction, 40 % off to the side
+    careless = path.combine(moves.truck(0.4, frames=33))  # right direction, 40 % off to the side
     for alignment in ALIGNMENTS:
         frozen, moved = pose_errors(still, path, alignment), pose_errors(careless, path, alignment)
         assert frozen.trans_err > 0.45 > 1.2 * moved.trans_err
@@ -79,7 +79,7 @@ def test_a_frozen_video_cannot_win(jitter):
 
 def test_a_true_path_that_stays_in_place_is_not_rescaled():
     path = moves.pan(30, frames=9)
-    drifting = path.together(moves.truck(0.1, frames=9))
+    drifting = path.combine(moves.truck(0.1, frames=9))
     found = pose_errors(drifting, path, "rescaled")
     assert found.ate < 0.1 and "nothing was rescaled" in (found.note or "")
 

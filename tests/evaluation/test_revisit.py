@@ -49,7 +49,7 @@ def test_a_camera_that_stays_away_has_a_ratio_of_one_and_one_that_never_left_has
     poses = stays.camera_to_world.clone()
     poses[revisit.window_slice(33, revisit.RETURN)] = poses[-1]
     assert np.isclose(revisit.return_scores(stays.replace(camera_to_world=poses), loop)["return_ratio"], 1)
-    turned = revisit.return_scores(moves.pan(20, **SHOT).together(loop), loop)
+    turned = revisit.return_scores(moves.pan(20, **SHOT).combine(loop), loop)
     assert 19 < turned["return_rotation"] <= 20.01
     assert revisit.return_scores(moves.static(**SHOT), loop) is None
 

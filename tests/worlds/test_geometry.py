@@ -127,7 +127,7 @@ def test_two_rays_that_meet_a_surface_point_have_zero_reciprocal_product():
 
 def test_a_closed_loop_ends_on_its_first_frame():
     clip = sample_clip("orbit", 4, frames=5, width=48, height=48)
-    loop = clip.true_trajectory.then(clip.true_trajectory.reversed())
+    loop = clip.true_trajectory.concatenate(clip.true_trajectory.reversed())
     frames = render_clip(clip.scene, loop).frames
     assert (frames[0].int() - frames[-1].int()).abs().max() <= 1
 

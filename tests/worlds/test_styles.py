@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sightline.cameras import se3
-from sightline.cameras.statistics import path_statistics
+from sightline.cameras.statistics import trajectory_statistics
 from sightline.worlds import FAR, STYLES, distance_to_solids, sample_batch, sample_clip, trajectories
 from sightline.worlds.palettes import COLOURS
 from sightline.worlds.styles import NEAR_QUANTILE, OPENWORLD_SCALE, SFM_SCALES
@@ -135,7 +135,7 @@ def test_open_world_translations_are_a_twentieth_and_eta_20_closes_the_gap():
     median = {}
     for style in STYLES:
         batch = sample_batch(style, range(600, 624), frames=33, width=64, height=64)
-        moments = [path_statistics(batch.reported_trajectory(clip)).moment.median for clip in range(len(batch))]
+        moments = [trajectory_statistics(batch.reported_trajectory(clip)).moment.median for clip in range(len(batch))]
         median[style] = float(torch.tensor(moments).median())
     assert (sample_batch("openworld", [1], 2, 16, 16).scale == OPENWORLD_SCALE).all()
     others = [value for style, value in median.items() if style != "openworld"]

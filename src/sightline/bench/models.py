@@ -15,9 +15,10 @@ from sightline.backbones.wan_configs import I2V_A14B, TI2V_5B, WanConfig
 from sightline.cameras import moves
 from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.cameras.tokens import CameraTokens
-from sightline.checks import parsed_size, whole_number
+from sightline.checks import whole_number
 from sightline.encodings import CameraCtrl, Encoding, Prope, ReCamMaster, Scope, Ucpe
 from sightline.errors import SightlineError
+from sightline.parsing import parse_size
 
 Size = Literal["5b", "14b"]
 Mode = Literal["eager", "compiled", "fused", "fused compiled"]
@@ -51,7 +52,7 @@ class Setting:
         tiny: bool = False,
     ) -> Setting:
         """As a user gives it: what does not fit is refused. Without frames and size, the paper's film, or a tiny one."""
-        width, height = parsed_size(size or ("64x64" if tiny else "832x480"))
+        width, height = parse_size(size or ("64x64" if tiny else "832x480"))
         frames = (9 if tiny else 81) if frames is None else whole_number("frames", frames)
         setting = cls(model, None if layers is None else whole_number("layers", layers), frames, width, height, tiny)
         stride = setting.stride

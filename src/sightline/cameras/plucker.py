@@ -1,15 +1,15 @@
-"""Lines in space as Pluecker coordinates (d, m): direction and moment m = o x d of any point o on the line."""
+"""Oriented lines in Pluecker coordinates (d, m): direction and moment, m = p x d for any point p on the line."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-MOMENT_FLOOR = 1e-6  # the paper's epsilon on |m|
+MIN_MOMENT = 1e-6  # the paper's epsilon on |m|
 
 
 def line_through(origin: Tensor, direction: Tensor) -> Tensor:  # [..., 3], [..., 3] -> [..., 6]
-    """(d, o x d). The direction is taken as it comes: normalise it first if a unit direction is meant."""
+    """The line (d, o x d) through a point. The direction is not normalised."""
     origin, direction = torch.broadcast_tensors(origin, direction)
     return torch.cat([direction, torch.linalg.cross(origin, direction)], dim=-1)
 
@@ -22,20 +22,11 @@ def reciprocal_product(a: Tensor, b: Tensor) -> Tensor:  # [..., 6], [..., 6] ->
     return (a[..., :3] * b[..., 3:]).sum(-1) + (a[..., 3:] * b[..., :3]).sum(-1)
 
 
-def move(motion: Tensor, line: Tensor) -> Tensor:  # [..., 4, 4], [..., 6] -> [..., 6]
-    """The rigid motion (R, t) acting on a line: (R d, R m + t x R d)."""
-    rotation, translation = motion[..., :3, :3], motion[..., :3, 3]
-    direction = (rotation @ line[..., :3, None])[..., 0]
-    moment = (rotation @ line[..., 3:, None])[..., 0]
-    translation, direction = torch.broadcast_tensors(translation, direction)
-    return torch.cat([direction, moment + torch.linalg.cross(translation, direction)], dim=-1)
-
-
 def split_moment(
-    moment: Tensor, floor: float = MOMENT_FLOOR
+    moment: Tensor, min_norm: float = MIN_MOMENT
 ) -> tuple[Tensor, Tensor]:  # [..., 3] -> [..., 3], [..., 1]
-    """Unit moment and log magnitude: m / max(|m|, floor) and log max(|m|, floor). A zero moment gives (0, log floor)."""
-    magnitude = moment.norm(dim=-1, keepdim=True).clamp_min(floor)
+    """Unit moment m / n and log n, with the magnitude n = max(|m|, min_norm). A zero moment gives (0, log min_norm)."""
+    magnitude = moment.norm(dim=-1, keepdim=True).clamp_min(min_norm)
     return moment / magnitude, magnitude.log()
 
 

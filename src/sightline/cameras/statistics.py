@@ -26,12 +26,12 @@ class MomentStatistics:
     median: float
     percentile_5: float
     percentile_95: float
-    zero_share: float
+    zero_fraction: float
     """Share of rays with |m| at or below the floor of the encoding, 1e-6: these carry no position."""
 
 
 @dataclass(frozen=True)
-class PathStatistics:
+class TrajectoryStatistics:
     """Distances are in the trajectory's unit, turns in degrees."""
 
     frames: int
@@ -61,7 +61,7 @@ class PathStatistics:
 
 
 @dataclass(frozen=True, eq=False)
-class PathComparison:
+class TrajectoryComparison:
     """Two paths, each anchored at its own frame 0, frame by frame. Neither scale nor pose is aligned any further."""
 
     rotation: Tensor  # [T] radians
@@ -90,14 +90,14 @@ class PathComparison:
         return float(self.translation.max())
 
 
-def path_statistics(trajectory: Trajectory, token_grid: tuple[int, int] = TOKEN_GRID) -> PathStatistics:
+def trajectory_statistics(trajectory: Trajectory, token_grid: tuple[int, int] = TOKEN_GRID) -> TrajectoryStatistics:
     """The numbers of one path; `token_grid` is (rows, columns) for the moments."""
     steps, turns = _steps(trajectory), _turns(trajectory)
     from_first = (trajectory.positions - trajectory.positions[0]).norm(dim=-1)
     extent, net = float(from_first.max()), float(from_first[-1])
     focal_mm = trajectory.intrinsics[:, 0, 0] * (lens.FULL_FRAME_MM / trajectory.width)
     fov = _horizontal_fov(trajectory)
-    return PathStatistics(
+    return TrajectoryStatistics(
         frames=len(trajectory),
         seconds=(len(trajectory) - 1) / trajectory.fps,
         path_length=float(steps.sum()),
@@ -114,7 +114,7 @@ def path_statistics(trajectory: Trajectory, token_grid: tuple[int, int] = TOKEN_
     )
 
 
-def compare(a: Trajectory, b: Trajectory) -> PathComparison:
+def compare(a: Trajectory, b: Trajectory) -> TrajectoryComparison:
     """How far `b` strays from `a`, frame by frame, when both start at the same place."""
     if len(a) != len(b):
         raise SightlineError(f"b has {len(b)} frames: expected {len(a)}, as many as a (see Trajectory.resampled).")
@@ -122,7 +122,7 @@ def compare(a: Trajectory, b: Trajectory) -> PathComparison:
     rotation, translation = anchored_differences(ours.camera_to_world, theirs.camera_to_world)
     length_a, length_b = float(_steps(a).sum()), float(_steps(b).sum())
     ratio = length_b / length_a if length_a > 0 else 1.0 if length_b == 0 else float("inf")
-    return PathComparison(
+    return TrajectoryComparison(
         rotation=rotation,
         translation=translation,
         focal=(b.intrinsics[:, 0, 0] / b.width) / (a.intrinsics[:, 0, 0] / a.width),
@@ -171,5 +171,5 @@ def _moment_statistics(trajectory: Trajectory, rows: int, columns: int) -> Momen
     moment = moment_magnitudes(trajectory, (rows, columns)).flatten()
     ordered = moment.sort().values
     low, median, high = (float(ordered[round(share * (len(ordered) - 1))]) for share in (0.05, 0.5, 0.95))
-    zero_share = float((moment <= plucker.MOMENT_FLOOR).double().mean())
-    return MomentStatistics(median, low, high, zero_share)
+    zero_fraction = float((moment <= plucker.MIN_MOMENT).double().mean())
+    return MomentStatistics(median, low, high, zero_fraction)

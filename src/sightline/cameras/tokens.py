@@ -197,7 +197,7 @@ def _warn_unless_square(trajectory: Trajectory, rows: int, columns: int) -> None
     if not 0.9 < across / down < 1.1:
         warnings.warn(
             f"tokens of {across:.3g} x {down:.3g} pixels are not square: a path of {trajectory.width}x{trajectory.height} on "
-            f"{rows} rows and {columns} columns (see Trajectory.fitted).",
+            f"{rows} rows and {columns} columns (see Trajectory.fit_to).",
             stacklevel=3,
         )
 

@@ -128,7 +128,7 @@ class Trajectory:
         """The same path from its end to its beginning, in the same world."""
         return self.replace(camera_to_world=self.camera_to_world.flip(0), intrinsics=self.intrinsics.flip(0))
 
-    def then(self, other: Trajectory) -> Trajectory:
+    def concatenate(self, other: Trajectory) -> Trajectory:
         """This path, then the other one starting where this one ends. The shared frame is kept once.
 
         Each keeps its own lens: where they differ, the focal length jumps at the join. The frame rate is this one's.
@@ -140,7 +140,7 @@ class Trajectory:
             intrinsics=torch.cat([self.intrinsics, other.intrinsics[1:]]),
         )
 
-    def together(self, other: Trajectory) -> Trajectory:
+    def combine(self, other: Trajectory) -> Trajectory:
         """Both paths at once, as on a set: the rails add up, the heads turn one after the other, the zooms multiply.
 
         Positions of the two anchored paths are added, rotations multiplied (this one's first), and this lens is
@@ -177,7 +177,7 @@ class Trajectory:
         lens[:, 1, 2] -= top
         return self.replace(intrinsics=lens, width=width, height=height)
 
-    def fitted(self, width: int, height: int) -> Trajectory:
+    def fit_to(self, width: int, height: int) -> Trajectory:
         """Scaled evenly to cover (width, height), then cropped in the middle: what is done to the pictures themselves."""
         width, height = whole_number("width", width), whole_number("height", height)
         scale = max(width / self.width, height / self.height)
@@ -215,5 +215,5 @@ class Trajectory:
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
                 raise SightlineError(
-                    f"other has {name} {theirs}: expected {mine}, as the path it joins (see fitted, replace)."
+                    f"other has {name} {theirs}: expected {mine}, as the path it joins (see fit_to, replace)."
                 )

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from sightline.checks import parsed_size
 from sightline.cli._console import bar, print_line, print_table
 from sightline.errors import SightlineError
+from sightline.parsing import parse_size
 
 if TYPE_CHECKING:
     from sightline.data.clip_spec import ClipSpec
@@ -59,7 +59,7 @@ class _ClipOptions:
     def spec(self, **more: Any) -> ClipSpec:
         from sightline.data.clip_spec import ClipSpec
 
-        width, height = parsed_size(self.size)
+        width, height = parse_size(self.size)
         return ClipSpec(
             self.num_frames, self.stride, self.hop, width, height, self.near_depth, anchor=not self.keep_world, **more
         )
@@ -90,7 +90,7 @@ class Preview(_ClipOptions):
             for name in ("stride", "hop", "near_depth", "keep_world", "strict"):
                 if not self.sources and getattr(self, name) != getattr(Preview(), name):
                     raise SightlineError(f"{name} says nothing to a style: expected it with a source.")
-            size = parsed_size(self.size)
+            size = parse_size(self.size)
             for path in write_world_preview(self.style, 0, self.output, self.clips, self.num_frames, size):
                 print_line(f"wrote {path}")
         if self.sources or self.style is None:

@@ -17,12 +17,13 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from sightline.checks import parsed_size, whole_number
+from sightline.checks import whole_number
 from sightline.cli._console import print_line
 from sightline.cli._launch import launched, one_progress_bar, tidy_when_ended
 from sightline.cli._runs import Compare, Text, VBench
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
+from sightline.parsing import parse_size
 
 _Whole = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
 _Number = Annotated[float | None, arg(metavar="X", help_behavior_hint="")]
@@ -106,7 +107,7 @@ class _Protocol(_Generating):
         model.on_load = lambda pipe: pipe.set_progress_bar_config(
             desc="generating", leave=False, disable=not is_main or not sys.stderr.isatty()
         )
-        width, height = parsed_size(self.size) if self.size else (None, None)
+        width, height = parse_size(self.size) if self.size else (None, None)
         results = evaluate(
             model,
             protocol=self.protocol,

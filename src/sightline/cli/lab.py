@@ -101,14 +101,14 @@ class Measure:
 
         from sightline.backbones import shipped
         from sightline.backbones.pipelines import load_pipeline
-        from sightline.checks import checked_seed, number, whole_number
+        from sightline.checks import check_seed, number, whole_number
         from sightline.cli._console import bar, print_table
         from sightline.files import require_writable, write_atomic
         from sightline.lab.measure import held_out_clips, measure
 
         number("guidance", self.guidance)
         whole_number("steps", self.steps)
-        checked_seed(self.seed)
+        check_seed(self.seed)
         if self.output is not None:
             require_writable(self.output.parent)
         if self.model == "vae":

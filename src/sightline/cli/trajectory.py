@@ -13,11 +13,10 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
 
 from sightline.cameras.token_grid import TEMPORAL_STRIDE
-from sightline.checks import parsed_size
 from sightline.cli._console import print_line, print_table
-from sightline.cli._path_tables import print_numbers, print_rows, span
+from sightline.cli._trajectory_tables import print_numbers, print_rows, span
 from sightline.errors import SightlineError
-from sightline.parsing import parse_assignment, parse_scalar
+from sightline.parsing import parse_assignment, parse_scalar, parse_size
 
 if TYPE_CHECKING:
     from sightline.cameras.trajectory import Trajectory
@@ -70,7 +69,7 @@ class Make:
 
         if self.plot is not None:
             check_figure_path(self.plot)  # refused before anything is written
-        width, height = parsed_size(self.size)
+        width, height = parse_size(self.size)
         shot: Any = {"frames": self.frames, "width": width, "height": height, "fps": self.fps}
         shot |= _given(focal_mm=self.focal_mm, easing=self.easing)
         path = moves.parse(self.moves, **shot)
@@ -173,7 +172,7 @@ class Convert(_Reading):
         if self.frames is not None:
             path = path.resampled(self.frames)
         if self.size is not None:
-            path = path.fitted(*parsed_size(self.size))
+            path = path.fit_to(*parse_size(self.size))
         path.save(self.target, format=self.to)
         written = FORMATS[self.to or detect(self.target)]
         print_line(f"wrote {self.target} ({written.title})")

@@ -79,7 +79,7 @@ class ClipSpec:
         window = window.scaled(self.scale(shot, eta))
         if stored_size is not None and stored_size != (window.width, window.height):
             window = window.resized(*stored_size)
-        return window.fitted(self.width, self.height)
+        return window.fit_to(self.width, self.height)
 
     def scale(self, shot: Trajectory, eta: float) -> float:
         """The factor on positions: eta, or eta / z_n where near_depth is set and the shot's near depth is known."""

@@ -27,7 +27,7 @@ class FrameReader(Protocol):
     """The frames of one shot."""
 
     def read(self, indices: Sequence[int], width: int, height: int) -> FittedFrames:
-        """Frames `indices` (ascending), each fitted to the size as Trajectory.fitted does to the camera."""
+        """Frames `indices` (ascending), each fitted to the size as Trajectory.fit_to does to the camera."""
 
 
 @dataclass(frozen=True)

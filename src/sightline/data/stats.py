@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sightline.cameras.statistics import moment_magnitudes, path_statistics
+from sightline.cameras.statistics import moment_magnitudes, trajectory_statistics
 from sightline.checks import whole_number
 from sightline.data.clip import Skips
 from sightline.data.clip_spec import ClipSpec
@@ -93,7 +93,7 @@ def source_statistics(
             skips.report(source.name, shot, error)
             continue
         window = spec.trajectory(cameras, 0, eta=1.0 / spec.scale(cameras, 1.0))  # in the source's own units
-        statistics = path_statistics(window, _GRID)
+        statistics = trajectory_statistics(window, _GRID)
         lengths.append(statistics.path_length)
         turns.append(statistics.total_turn)
         moments.append(moment_magnitudes(window, _GRID)[1:].flatten().float())

@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sightline.cameras.plucker import MOMENT_FLOOR
+from sightline.cameras.plucker import MIN_MOMENT
 from sightline.checks import number, whole_number
 from sightline.encodings.protocol import Attend, Encoding, EncodingLayer
 from sightline.errors import SightlineError
@@ -71,7 +71,7 @@ class Scope(Encoding):
     projection_init: ProjectionInit | None = None
     alpha: float | None = None
     flip: bool = True
-    min_moment: float = MOMENT_FLOOR
+    min_moment: float = MIN_MOMENT
     ngi: bool = True
     norm: bool = True
     value: bool = False

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from sightline.cameras.plucker import MOMENT_FLOOR
+from sightline.cameras.plucker import MIN_MOMENT
 from sightline.figures.style import COLOURS, FAINT, INK, LINE, QUIET, check_figure_path, new_figure, save_figure
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def draw_moments(sources: Sequence[SourceStatistics], path: str | Path | None = 
 
 def _edges(values: list[Tensor]) -> np.ndarray:
     """Bins that hold all but the outermost percent of every panel."""
-    seen = [one[one > MOMENT_FLOOR] for one in values]
+    seen = [one[one > MIN_MOMENT] for one in values]
     seen = [one for one in seen if len(one)]
     if not seen:
         return np.logspace(-2, 1, _BINS + 1)

@@ -14,7 +14,7 @@ from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.cameras.tokens import CameraTokens, LatentPose
 from sightline.cameras.trajectory import Trajectory
-from sightline.checks import checked_seed, number, whole_number
+from sightline.checks import check_seed, number, whole_number
 from sightline.errors import SightlineError
 from sightline.images import as_frames, load_image
 
@@ -61,7 +61,7 @@ def generate(
     guidance_scale = defaults.guidance_scale if guidance_scale is None else guidance_scale
     whole_number("num_inference_steps", num_inference_steps)
     number("guidance_scale", guidance_scale)
-    checked_seed(seed)
+    check_seed(seed)
     if reserved := sorted(set(options) & _SET_BY_GENERATE):
         raise SightlineError(f"{reserved[0]} is set by generate itself: expected trajectory or seed instead.")
     # The models take no padding mask, so prompts must be padded as in training: to 512 tokens, or, for a small model, to
@@ -124,7 +124,7 @@ def _require_fit(trajectory: Trajectory, stride: TokenStride) -> None:
     if (width, height) != (trajectory.width, trajectory.height):
         raise SightlineError(
             f"trajectory is for {trajectory.width}x{trajectory.height}: expected multiples of {stride.width}x{stride.height}, "
-            f"the nearest is {width}x{height} (trajectory.fitted({width}, {height}))."
+            f"the nearest is {width}x{height} (trajectory.fit_to({width}, {height}))."
         )
 
 

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 from tyro.conf import arg
 
-from sightline.checks import checked_seed, number, parsed_size, whole_number
+from sightline.checks import check_seed, number, whole_number
 from sightline.errors import SightlineError
+from sightline.parsing import parse_size
 
 # Options that may be left out. Their help says what happens then, so it need not add "default: None".
 _Text = Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")]
@@ -74,9 +75,9 @@ class Job:
         if self.guidance_scale is not None:
             number("guidance_scale", self.guidance_scale)
         number("camera_guidance_scale", self.camera_guidance_scale)
-        checked_seed(self.seed)
+        check_seed(self.seed)
         if self.size is not None:
-            parsed_size(self.size)
+            parse_size(self.size)
         return self
 
     def settings(self) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from PIL import Image
 from sightline.backbones.model_info import ModelInfo
 from sightline.cameras import moves
 from sightline.cameras.trajectory import Trajectory
-from sightline.checks import parsed_size
 from sightline.errors import SightlineError
 from sightline.generation.first_frame import FIRST_FRAME, shipped_caption
 from sightline.generation.job import DEFAULT_MOVE, DEFAULT_STYLE, Job
 from sightline.images import load_image
+from sightline.parsing import parse_size
 from sightline.worlds import distance_to_solids, render_clip, sample_clip
 
 _log = logging.getLogger("sightline")
@@ -66,10 +66,10 @@ def make_trajectory(job: Job, info: ModelInfo) -> Trajectory:
     """The trajectory that the job asks for, at the size of its video. A world moves it to its first camera later."""
     num_frames = job.num_frames or info.defaults.num_frames
     info.require_num_frames(num_frames)
-    width, height = parsed_size(job.size) if job.size else (info.defaults.width, info.defaults.height)
+    width, height = parse_size(job.size) if job.size else (info.defaults.width, info.defaults.height)
     info.require_size(width, height)
     if job.trajectory is not None:
-        return _load_trajectory(job.trajectory, num_frames, info.stride.frames).fitted(width, height)
+        return _load_trajectory(job.trajectory, num_frames, info.stride.frames).fit_to(width, height)
     if job.world is not None and job.move is None:
         return sample_clip(job.style or DEFAULT_STYLE, job.world, num_frames, width, height).true_trajectory
     return moves.parse(job.move or DEFAULT_MOVE, frames=num_frames, width=width, height=height)

@@ -42,7 +42,7 @@ def render_clip(
     if len(scene) != 1:
         raise SightlineError(f"scene holds {len(scene)} scenes: expected one (see render_batch for several).")
     if size is not None:
-        trajectory = trajectory.fitted(*size)
+        trajectory = trajectory.fit_to(*size)
     times = _times(seconds, trajectory)
     frames, depth = render_batch(
         scene, trajectory.camera_to_world[None], trajectory.intrinsics[None], torch.tensor([trajectory.xi]), trajectory.width,

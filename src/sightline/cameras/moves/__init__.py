@@ -1,7 +1,7 @@
 """Film moves by name. Amounts are degrees, scene units and millimetres; every path starts at the identity.
 
 Pan, tilt and roll turn the camera; truck, pedestal and dolly move it; zoom changes the lens. Moves compose at once
-(`Trajectory.together`) and in sequence (`Trajectory.then`); `parse` reads both from a line: "dolly:0.5+pan:20, static".
+(`Trajectory.combine`) and in sequence (`Trajectory.concatenate`); `parse` reads both from a line: "dolly:0.5+pan:20, static".
 """
 
 from __future__ import annotations

@@ -135,8 +135,8 @@ def parse(text: str, **shot: Unpack[Shot]) -> Trajectory:
         shot["frames"] = steps * (index + 1) // len(rows) - steps * index // len(rows) + 1
         if whole is not None:
             shot["focal_mm"] = lens.FULL_FRAME_MM / setup.width * float(whole.intrinsics[-1, 0, 0])
-        path = functools.reduce(Trajectory.together, [call.make(shot) for call in row])
-        whole = path if whole is None else whole.then(path)
+        path = functools.reduce(Trajectory.combine, [call.make(shot) for call in row])
+        whole = path if whole is None else whole.concatenate(path)
     assert whole is not None  # splitting a text gives at least one part
     return whole
 

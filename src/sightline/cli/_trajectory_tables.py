@@ -18,9 +18,9 @@ def span(low: float, high: float) -> str:
 
 
 def print_numbers(title: str, path: Trajectory) -> None:
-    from sightline.cameras.statistics import TOKEN_GRID, path_statistics
+    from sightline.cameras.statistics import TOKEN_GRID, trajectory_statistics
 
-    found, unit = path_statistics(path), path.unit
+    found, unit = trajectory_statistics(path), path.unit
     moment, (rows, columns) = found.moment, TOKEN_GRID
     lines = [
         ("frames", f"{found.frames}, {found.seconds:.4g} s at {path.fps:g} fps"),
@@ -33,17 +33,17 @@ def print_numbers(title: str, path: Trajectory) -> None:
         ("total turn", f"{found.total_turn:.4g} degrees"),
         ("largest step", f"{found.largest_step:.4g} {unit}, {found.largest_turn:.4g} degrees"),
         ("moment |m|", f"median {moment.median:.4g}, 5 to 95 %: {span(moment.percentile_5, moment.percentile_95)}"),
-        ("m = 0", f"{moment.zero_share:.2%} of the tokens, {columns}x{rows} a frame"),
+        ("m = 0", f"{moment.zero_fraction:.2%} of the tokens, {columns}x{rows} a frame"),
     ]
     print_table(title, ("", ""), lines)
 
 
 def print_rows(names: Sequence[str], paths: Sequence[Trajectory]) -> None:
-    from sightline.cameras.statistics import path_statistics
+    from sightline.cameras.statistics import trajectory_statistics
 
     rows = []
     for name, path in zip(names, paths, strict=True):
-        found = path_statistics(path)
+        found = trajectory_statistics(path)
         rows.append(
             (
                 name, str(found.frames), f"{found.seconds:.4g}", f"{found.path_length:.4g}", f"{found.extent:.4g}",
