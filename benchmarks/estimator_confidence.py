@@ -1,5 +1,5 @@
 """How sure direct alignment is, of videos that have cameras and of videos that have none:
-`python benchmarks/estimator_confidence.py [--clips 8] [--frames 17] [-o FILE]`.
+`python benchmarks/estimator_confidence.py [--clips 8] [--num-frames 17] [-o FILE]`.
 
 The lab's held-out clips at 128 x 128 pixels, and what can become of them: softened by a Gaussian of 1 pixel with noise of 3/255
 and a drift of colour; through the lab's autoencoder; noise of several kinds, with and without the true first frame; and the
@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,37 +23,42 @@ from torch import Tensor
 from torch.nn import functional
 
 from sightline.backbones import shipped
+from sightline.data.clip import Clip
+from sightline.evaluation.estimator_floor import estimator_floor, summarize
 from sightline.evaluation.estimators import Estimate, Hints, get_estimator
-from sightline.evaluation.floors import TrueClip, estimator_floor, floor_summary, held_out_truths
+from sightline.evaluation.held_out import held_out_clips
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clips", type=int, default=8, help="a multiple of 4, for the four styles")
-    parser.add_argument("--frames", type=int, default=17, help="of the 33 of each clip; 4 n + 1, for the autoencoder")
+    parser.add_argument(
+        "--num-frames", type=int, default=17, help="of the 33 of each clip; 4 n + 1, for the autoencoder"
+    )
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("-o", "--out", type=Path, help="file for the json")
+    parser.add_argument("-o", "--output", type=Path, help="file for the json")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    clips = [shortened(clip, options.frames) for clip in held_out_truths(options.clips)]
+    clips = [shorten(clip, options.num_frames) for clip in held_out_clips(options.clips, depth=True)]
     report: dict[str, dict[str, Any]] = {}
-    for kind, changed in kinds(clips).items():
-        rows = [estimator_floor(Told(clip.frames[0]), [changed(number)])[0] for number, clip in enumerate(clips)]
-        sure = [row.estimate.confidence for row in rows]
-        report[kind] = {**floor_summary(rows), "confidence": [round(one, 3) for one in sure]}
+    for kind, make in kinds(clips).items():
+        rows = [estimator_floor(WithFirstFrame(clip.frames[0]), [make(number)])[0] for number, clip in enumerate(clips)]
+        confidences = [row.estimate.confidence for row in rows]
+        report[kind] = {**asdict(summarize(rows)), "confidence": [round(value, 3) for value in confidences]}
         print(
-            f"{kind}: measured {report[kind]['scored']}, failed {report[kind]['failed']}; confidence least {min(sure):.2f}, "
-            f"median {np.median(sure):.2f}, most {max(sure):.2f}; {report[kind].get('trans_share', '')}",
+            f"{kind}: measured {report[kind]['scored']}, failed {report[kind]['failed']}; "
+            f"confidence least {min(confidences):.2f}, median {np.median(confidences):.2f}, most {max(confidences):.2f}; "
+            f"{report[kind]['trans_fraction'] or ''}",
             flush=True,
         )
-    if options.out is not None:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(report, indent=2))
+    if options.output is not None:
+        options.output.parent.mkdir(parents=True, exist_ok=True)
+        options.output.write_text(json.dumps(report, indent=2))
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
-    """Direct alignment that knows which picture the depth belongs to, as it does when films are scored."""
+class WithFirstFrame:
+    """Direct alignment that knows which image the depth belongs to, as it does when videos are scored."""
 
     first: np.ndarray
     name: str = "direct"
@@ -62,11 +67,11 @@ class Told:
         return get_estimator(self.name).estimate(video, replace(hints, first=self.first))
 
 
-def kinds(clips: list[TrueClip]) -> dict[str, Callable[[int], TrueClip]]:
+def kinds(clips: list[Clip]) -> dict[str, Callable[[int], Clip]]:
     """Videos by kind, each made from the clip of that number."""
 
-    def made(change: Callable[[TrueClip], np.ndarray], first: bool = False) -> Callable[[int], TrueClip]:
-        def make(number: int) -> TrueClip:
+    def changed(change: Callable[[Clip], np.ndarray], first: bool = False) -> Callable[[int], Clip]:
+        def make(number: int) -> Clip:
             frames = change(clips[number])
             if first:
                 frames[0] = clips[number].frames[0]
@@ -74,34 +79,36 @@ def kinds(clips: list[TrueClip]) -> dict[str, Callable[[int], TrueClip]]:
 
         return make
 
-    def others(first: bool) -> Callable[[int], TrueClip]:
+    def others(first: bool) -> Callable[[int], Clip]:
         # The next clip of the same style, so that nothing but the scene tells them apart.
         each = len(clips) // 4
         following = {clip.name: clips[i // each * each + (i + 1) % each] for i, clip in enumerate(clips)}
-        return made(lambda clip: following[clip.name].frames.copy(), first)
+        return changed(lambda clip: following[clip.name].frames.copy(), first)
 
-    found = {"true": made(lambda clip: clip.frames), "soft": made(soft), "autoencoded": made(autoencoded)}
+    videos = {"true": changed(lambda clip: clip.frames), "soft": changed(soft), "autoencoded": changed(autoencoded)}
     for blur in (0.0, 2.0, 4.0):
-        found[f"noise of {blur:g} pixels"] = made(lambda clip, blur=blur: noise(clip, blur))
-        found[f"noise of {blur:g} pixels after the true first frame"] = made(lambda clip, b=blur: noise(clip, b), True)
-    found["noise that morphs"] = made(lambda clip: noise(clip, 3.0, kept=0.9))
-    return {**found, "another scene": others(False), "another scene after the first frame": others(True)}
+        videos[f"noise of {blur:g} pixels"] = changed(lambda clip, blur=blur: noise(clip, blur))
+        videos[f"noise of {blur:g} pixels after the true first frame"] = changed(
+            lambda clip, b=blur: noise(clip, b), True
+        )
+    videos["noise that morphs"] = changed(lambda clip: noise(clip, 3.0, kept=0.9))
+    return {**videos, "another scene": others(False), "another scene after the first frame": others(True)}
 
 
-def shortened(clip: TrueClip, frames: int) -> TrueClip:
-    path = clip.trajectory
-    path = path.replace(camera_to_world=path.camera_to_world[:frames], intrinsics=path.intrinsics[:frames])
-    return replace(clip, frames=clip.frames[:frames], trajectory=path)
+def shorten(clip: Clip, num_frames: int) -> Clip:
+    poses, intrinsics = clip.trajectory.camera_to_world[:num_frames], clip.trajectory.intrinsics[:num_frames]
+    trajectory = clip.trajectory.replace(camera_to_world=poses, intrinsics=intrinsics)
+    return replace(clip, frames=clip.frames[:num_frames], trajectory=trajectory)
 
 
-def soft(clip: TrueClip) -> np.ndarray:  # [T, H, W, 3] uint8
+def soft(clip: Clip) -> np.ndarray:  # [T, H, W, 3] uint8
     seen = blurred(torch.from_numpy(clip.frames.copy()).float(), 1.0)
     seen += 3 * torch.randn(seen.shape, generator=torch.Generator().manual_seed(0))
     time = torch.linspace(0, 1, len(seen))[:, None, None, None]
     return as_bytes(seen * (1 + time * torch.tensor([0.06, 0.0, -0.06])) + time * torch.tensor([4.0, -2.0, 0.0]))
 
 
-def autoencoded(clip: TrueClip) -> np.ndarray:  # [T, H, W, 3] uint8
+def autoencoded(clip: Clip) -> np.ndarray:  # [T, H, W, 3] uint8
     vae = AutoencoderKLWan.from_pretrained(shipped.part("vae")).eval()
     seen = torch.from_numpy(clip.frames.copy()).permute(3, 0, 1, 2)[None].float() / 127.5 - 1
     with torch.no_grad():
@@ -109,7 +116,7 @@ def autoencoded(clip: TrueClip) -> np.ndarray:  # [T, H, W, 3] uint8
     return as_bytes((seen.permute(1, 2, 3, 0) + 1) * 127.5)
 
 
-def noise(clip: TrueClip, blur: float, kept: float = 0.0) -> np.ndarray:  # [T, H, W, 3] uint8
+def noise(clip: Clip, blur: float, kept: float = 0.0) -> np.ndarray:  # [T, H, W, 3] uint8
     """Noise blurred by so many pixels; kept: the share of a frame that is left in the next."""
     seed = sum(clip.name.encode())
     seen = blurred(torch.randn(clip.frames.shape, generator=torch.Generator().manual_seed(seed)), blur)

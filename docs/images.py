@@ -113,22 +113,28 @@ def four_scenes() -> None:
     """Four held-out scenes under one move, and true beside generated."""
     import sightline as sl
     from sightline.backbones.model_info import LAB
+    from sightline.evaluation.held_out import held_out_clips
+    from sightline.evaluation.lab_psnr import generate_clip
     from sightline.figures import side_by_side
-    from sightline.lab.measure import film_with, held_out_clips
 
     pipe = shipped_pipeline()
     held_out = held_out_clips(16)
     films = {}
     for clip in (held_out[place] for place in SCENES):
-        label = f"{clip.style}: {ONE_MOVE}"
+        label = f"{clip.source}: {ONE_MOVE}"
         films[label] = sl.generate(pipe, clip.frames[0], clip.caption, path(ONE_MOVE))
     write_moving(HERE / "scenes.webp", films, columns=4)
     films = {}
     for clip in (held_out[place] for place in SCENES):
-        made = film_with(
-            pipe, clip, clip.trajectory, steps=LAB.num_inference_steps, guidance=LAB.guidance_scale, seed=0
+        made = generate_clip(
+            pipe,
+            clip,
+            clip.trajectory,
+            num_inference_steps=LAB.num_inference_steps,
+            guidance_scale=LAB.guidance_scale,
+            seed=0,
         )
-        films[f"{clip.style}: true, generated"] = side_by_side(clip.frames, made)
+        films[f"{clip.source}: true, generated"] = side_by_side(clip.frames, made)
     write_moving(HERE / "beside.webp", films, columns=2)
 
 

@@ -19,6 +19,7 @@ SURFACE = [
     "attach_camera",
     "camera_tokens",
     "encodings",
+    "evaluate",
     "evaluation",
     "figures",
     "generate",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sightline.cameras.tokens import CameraTokens
     from sightline.cameras.trajectory import Trajectory
     from sightline.encodings import Scope
+    from sightline.evaluation.evaluate import evaluate
     from sightline.generation.first_frame import FIRST_FRAME
     from sightline.generation.generate import camera_tokens, generate
     from sightline.video import save_video
@@ -52,6 +53,7 @@ _NAMES = {
     "Trajectory": "sightline.cameras.trajectory",
     "Scope": "sightline.encodings",
     "camera_tokens": "sightline.generation.generate",
+    "evaluate": "sightline.evaluation.evaluate",
     "generate": "sightline.generation.generate",
     "FIRST_FRAME": "sightline.generation.first_frame",
     "attach_camera": "sightline.backbones.pipelines",
@@ -71,6 +73,7 @@ __all__ = [
     "attach_camera",
     "camera_tokens",
     "encodings",
+    "evaluate",
     "evaluation",
     "figures",
     "generate",

@@ -8,12 +8,13 @@ import torch
 
 from sightline.cameras import moves
 from sightline.cameras.trajectory import Trajectory
+from sightline.data.clip import Clip
 from sightline.errors import SightlineError
 from sightline.evaluation import pose_errors
+from sightline.evaluation.estimator_floor import estimator_floor, summarize
 from sightline.evaluation.estimators import Hints, get_estimator
 from sightline.evaluation.estimators._agreement import agreement, going_along
-from sightline.evaluation.floors import TrueClip, estimator_floor, floor_summary, held_out_truths
-from sightline.lab.measure import held_out_clips
+from sightline.evaluation.held_out import held_out_clips
 from sightline.worlds import render_clip, sample_batch, sample_clip
 
 FRAMES, SIZE = 9, 96
@@ -21,15 +22,17 @@ FRAMES, SIZE = 9, 96
 
 @pytest.fixture(scope="module")
 def truths():
-    return held_out_truths(4)
+    return held_out_clips(4, depth=True)
 
 
-def filmed(path: Trajectory, seed: int = 900_012) -> TrueClip:
+def filmed(path: Trajectory, seed: int = 900_012) -> Clip:
     """A path of our own through a held-out room, in its metres."""
     scene = sample_clip("walkthrough", seed, 2, path.width, path.height)
     placed = path.replace(camera_to_world=scene.true_trajectory.camera_to_world[0] @ path.camera_to_world, unit="metre")
     shown = render_clip(scene.scene, placed)
-    return TrueClip("own", shown.frames.numpy(), shown.depth[0], placed.anchored())
+    return Clip(
+        shown.frames.numpy(), placed.anchored(), shown.caption, "walkthrough", "own", depth=shown.depth[0].numpy()
+    )
 
 
 def small(move, *amounts, frames=FRAMES):
@@ -46,16 +49,16 @@ def test_the_true_clips_are_the_lab_s(truths):
 
 def test_the_floor_on_the_lab_s_clips(truths):
     rows = estimator_floor(get_estimator("direct"), truths[2:3])  # a turn with a wide lens
-    summary = floor_summary(rows)
-    assert (summary["asked"], summary["scored"], summary["failed"]) == (1, 1, 0)
+    summary = summarize(rows)
+    assert (summary.asked, summary.scored, summary.failed) == (1, 1, 0)
     for row in rows:
         assert row.errors is not None and row.errors.rot_err < 0.01
-        assert row.translation_share is not None and row.translation_share < 0.03
+        assert row.translation_fraction is not None and row.translation_fraction < 0.03
 
 
 def test_pure_rotation():
     clip = filmed(small(moves.pan, 15))
-    answer = get_estimator("direct").estimate(clip.frames, clip.hints)
+    answer = get_estimator("direct").estimate(clip.frames, Hints.from_clip(clip))
     assert answer.trajectory is not None, answer.failure
     found = pose_errors(answer.trajectory, clip.trajectory)
     assert found.rot_err < 0.002 and found.ate < 0.005  # metres; the room is 3 m deep
@@ -65,13 +68,13 @@ def test_pure_rotation():
 def test_half_the_path_and_a_frozen_video():
     asked, made = filmed(small(moves.truck, 0.4)), filmed(small(moves.truck, 0.2))
     estimator = get_estimator("direct")
-    answer = estimator.estimate(made.frames, asked.hints)  # what the generator was told, and what it did
+    answer = estimator.estimate(made.frames, Hints.from_clip(asked))  # what the generator was told, and what it did
     assert answer.trajectory is not None
     raw = pose_errors(answer.trajectory, asked.trajectory)
     assert raw.trans_err == pytest.approx(0.1, rel=0.03)  # the mean of 0 .. 0.2
     assert pose_errors(answer.trajectory, asked.trajectory, "rescaled").trans_err < 0.01
 
-    frozen = estimator.estimate(np.repeat(asked.frames[:1], FRAMES, 0), asked.hints)
+    frozen = estimator.estimate(np.repeat(asked.frames[:1], FRAMES, 0), Hints.from_clip(asked))
     assert frozen.trajectory is not None
     assert pose_errors(frozen.trajectory, asked.trajectory).trans_err == pytest.approx(0.2, rel=0.03)
     for alignment in ("rescaled", "gt_scaled"):
@@ -82,13 +85,16 @@ def test_half_the_path_and_a_frozen_video():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")
 def test_cuda_gives_the_same_cameras():
     clip = filmed(small(moves.truck, 0.2))
-    found = [get_estimator("direct", device=device).estimate(clip.frames, clip.hints) for device in ("cpu", "cuda")]
+    found = [
+        get_estimator("direct", device=device).estimate(clip.frames, Hints.from_clip(clip))
+        for device in ("cpu", "cuda")
+    ]
     assert pose_errors(found[1].trajectory, found[0].trajectory).ate < 1e-3
 
 
 def test_a_palindrome_returns():
     clip = filmed(small(moves.loop_truck, 0.3, frames=13))
-    answer = get_estimator("direct").estimate(clip.frames, clip.hints)
+    answer = get_estimator("direct").estimate(clip.frames, Hints.from_clip(clip))
     assert answer.trajectory is not None
     distance = answer.trajectory.positions.norm(dim=-1)
     assert float(distance[-1]) / float(distance.max()) < 0.02
@@ -125,7 +131,7 @@ def test_smooth_noise_is_a_failure_whatever_its_first_frame(first_is_true):
     video = blotches(0)
     if first_is_true:
         video[0] = clip.frames[0]
-    answer = get_estimator("direct").estimate(video, clip.hints)
+    answer = get_estimator("direct").estimate(video, Hints.from_clip(clip))
     assert answer.trajectory is None and answer.confidence < 0.4
 
 
@@ -139,7 +145,9 @@ def test_a_soft_video_with_noise_and_a_drift_of_colour_is_measured():
     )
     soft += 3 * torch.randn(soft.shape, generator=torch.Generator().manual_seed(0))
     soft += torch.linspace(0, 6, FRAMES)[:, None, None, None]
-    answer = get_estimator("direct").estimate(soft.clamp(0, 255).byte().permute(0, 2, 3, 1).numpy(), clip.hints)
+    answer = get_estimator("direct").estimate(
+        soft.clamp(0, 255).byte().permute(0, 2, 3, 1).numpy(), Hints.from_clip(clip)
+    )
     assert answer.trajectory is not None, answer.failure
     found = pose_errors(answer.trajectory, clip.trajectory)
     assert found.rot_err < 0.005 and found.trans_err < 0.03 * 0.3 and answer.confidence > 0.75
@@ -151,10 +159,11 @@ def test_a_car_that_drives_ahead_is_left_out():
     frames, depth = batch.render("cpu")
     path = batch.reported_trajectory(0)
     path = path.replace(camera_to_world=path.camera_to_world[:10], intrinsics=path.intrinsics[:10]).anchored()
-    clip = TrueClip("car", frames[0, :10].numpy(), depth[0, 0] * float(batch.scale[0]), path)
+    first_depth = (depth[0, 0] * float(batch.scale[0])).numpy()
+    clip = Clip(frames[0, :10].numpy(), path, batch.captions[0], batch.style, "car", depth=first_depth)
     row = estimator_floor(get_estimator("direct", refinements=0), [clip])[0]
-    assert row.errors is not None and row.translation_share is not None
-    assert row.errors.rot_err < 0.002 and row.translation_share < 0.02
+    assert row.errors is not None and row.translation_fraction is not None
+    assert row.errors.rot_err < 0.002 and row.translation_fraction < 0.02
 
 
 def test_regions_that_are_displaced_beside_the_others_are_left_out():
@@ -189,7 +198,7 @@ def test_agreement_is_of_structure_not_of_brightness():
 def test_the_unit_of_the_depth_is_the_unit_of_the_answer():
     clip = filmed(small(moves.truck, 0.2, frames=4))
     estimator = get_estimator("direct", refinements=1)
-    metres = estimator.estimate(clip.frames, clip.hints).trajectory
+    metres = estimator.estimate(clip.frames, Hints.from_clip(clip)).trajectory
     inches = estimator.estimate(clip.frames, Hints(lens=clip.trajectory, depth=clip.depth * 39.37)).trajectory
     assert metres is not None and inches is not None
     torch.testing.assert_close(inches.positions, metres.positions * 39.37, rtol=1e-3, atol=1e-3)
@@ -198,7 +207,7 @@ def test_the_unit_of_the_depth_is_the_unit_of_the_answer():
 def test_another_scene_after_a_cut_is_a_failure():
     clip, other = filmed(small(moves.truck, 0.1)), filmed(small(moves.truck, 0.1), 900_027)
     video = np.concatenate([clip.frames[:3], other.frames[3:]])
-    assert not get_estimator("direct").estimate(video, clip.hints).ok
+    assert not get_estimator("direct").estimate(video, Hints.from_clip(clip)).ok
 
 
 def test_a_video_that_starts_with_another_picture_than_the_depth_s_is_a_failure():

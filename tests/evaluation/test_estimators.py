@@ -10,12 +10,14 @@ import pytest
 import torch
 
 from sightline.cameras import lens, moves, se3
+from sightline.data.clip import Clip
 from sightline.errors import SightlineError
 from sightline.evaluation import pose_errors
+from sightline.evaluation.estimator_floor import estimator_floor, summarize
 from sightline.evaluation.estimators import ESTIMATORS, Hints, get_estimator
 from sightline.evaluation.estimators._turning import Pair, rotations_alone
 from sightline.evaluation.estimators.colmap import _one_pinhole
-from sightline.evaluation.floors import TrueClip, estimator_floor, filmed_truth, floor_summary
+from sightline.evaluation.held_out import rendered_clip
 from tests.conftest import smooth_trajectory
 
 VIDEO = np.zeros((9, 64, 64, 3), dtype=np.uint8)
@@ -27,11 +29,11 @@ def colmap(**options):
 
 
 def test_colmap_places_a_truck_in_metres(monkeypatch):
-    clip = filmed_truth("truck", frames=5)
+    clip = rendered_clip("truck", num_frames=5)
     found_models = []
     mapped = type(colmap())._map
     monkeypatch.setattr(type(colmap()), "_map", lambda *given: found_models.extend(mapped(*given)) or found_models)
-    answer = colmap().estimate(clip.frames, clip.hints)
+    answer = colmap().estimate(clip.frames, Hints.from_clip(clip))
     assert answer.trajectory is not None, answer.failure
     found = pose_errors(answer.trajectory, clip.trajectory)
     assert found.rot_err < 0.002 and found.trans_err < 0.005 * 0.5
@@ -42,13 +44,13 @@ def test_colmap_places_a_truck_in_metres(monkeypatch):
     assert strict.trajectory is None and "reprojection error" in (strict.failure or "")
 
     anywhere = 1 + 4 * torch.rand(clip.depth.shape, generator=torch.Generator().manual_seed(0))  # of no scene
-    lost = colmap()._answer(found_models[0], clip.frames, clip.hints, None, anywhere)
+    lost = colmap()._answer(found_models[0], clip.frames, Hints.from_clip(clip), None, anywhere)
     assert lost.trajectory is None and "lie where its depth says" in (lost.failure or "") and lost.confidence < 0.5
 
 
 def test_colmap_answers_pure_rotation_by_rotations():
-    clip = filmed_truth("rotation", frames=5)
-    answer = colmap().estimate(clip.frames, clip.hints)
+    clip = rendered_clip("rotation", num_frames=5)
+    answer = colmap().estimate(clip.frames, Hints.from_clip(clip))
     assert answer.trajectory is not None, answer.failure
     found = pose_errors(answer.trajectory, clip.trajectory)
     assert answer.details["kind"] == "rotation"
@@ -164,13 +166,15 @@ def test_vipe_runs_where_it_is_installed(tmp_path, monkeypatch):
 def test_a_floor_keeps_its_failures(tmp_path):
     path = smooth_trajectory(9)
     path.scaled(1.1).save(tmp_path / "a.json")
-    clips = [TrueClip(name, VIDEO, torch.ones(64, 64), path) for name in ("a", "b")]
+    clips = [
+        Clip(VIDEO, path, "a room", "walkthrough", name, depth=np.ones((64, 64), np.float32)) for name in ("a", "b")
+    ]
     rows = estimator_floor(get_estimator("given", path=tmp_path), clips)
-    summary = floor_summary(rows)
-    assert (summary["asked"], summary["scored"], summary["failed"]) == (2, 1, 1)
-    assert "holds no camera file called b" in summary["failures"]["b"]
-    assert rows[1].translation_share is None
-    assert summary["trans_share"]["worst"] == pytest.approx(rows[0].translation_share) == pytest.approx(0.05, rel=0.1)
+    summary = summarize(rows)
+    assert (summary.asked, summary.scored, summary.failed) == (2, 1, 1)
+    assert "holds no camera file called b" in summary.failures["b"]
+    assert rows[1].translation_fraction is None
+    assert summary.trans_fraction.worst == pytest.approx(rows[0].translation_fraction) == pytest.approx(0.05, rel=0.1)
 
 
 def test_every_estimator_has_its_name():

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import sightline as sl
 from sightline import cli
 from sightline.data.clip_spec import ClipSpec
 from sightline.errors import SightlineError
@@ -17,7 +18,7 @@ from sightline.evaluation import run as running
 from sightline.evaluation.cases import Selection, StandardCases, default_sources
 from sightline.evaluation.metrics.suite import Suite, SuiteScores
 from sightline.evaluation.report import write_report
-from sightline.evaluation.results import Counts, Sampling
+from sightline.evaluation.results import Counts, RunResults, Sampling, read_result
 from sightline.evaluation.revisit import RevisitCases
 from sightline.evaluation.run import Run
 from sightline.generation.model import Model, ModelOptions
@@ -155,6 +156,40 @@ def test_revisit_has_four_loops_of_each_frame_and_six_metrics(evaluate, oracle, 
     assert head in capsys.readouterr().out
     assert (output / "plots" / "errors.png").stat().st_size > 10_000 < (output / "plots" / "clips.png").stat().st_size
     assert all((path / "trajectories.png").stat().st_size > 10_000 for path in (output / "clips").iterdir())
+
+
+SHAPE = {"num_frames": 5, "width": 64, "height": 64, "num_inference_steps": 1, "guidance_scale": 1.0, "clips": 2}
+
+
+def test_evaluate_in_python_is_the_command(model_folder, evaluate, oracle, capsys):
+    """The same folder, whether the model is named, or loaded before; a run is resumed by either."""
+    found = sl.evaluate(
+        model_folder / "model", model_folder / "one", estimator=oracle, metrics=["psnr"], output="python", **SHAPE
+    )
+    assert (found.label, found.protocol, found.counts.scored) == ("one", "standard", 2)
+    assert found == read_result(RunResults, Path("python/results.json"))
+    assert found.means["rot_err_raw"].mean == pytest.approx(0.025, rel=1e-6)
+    assert evaluate("standard --clips 2 --metrics psnr -o command") == 0
+    written = read_result(RunResults, Path("command/results.json"))
+    assert written.means == found.means and [clip.weights for clip in written.clips] == [
+        clip.weights for clip in found.clips
+    ]
+    pipe = sl.load_pipeline(model_folder / "model", camera=model_folder / "one")
+    loaded = sl.evaluate(
+        pipe, label="<script>alert(1)</script>", estimator=oracle, metrics=["psnr"], output="loaded", **SHAPE
+    )
+    assert loaded.means == found.means
+    page = Path("loaded/report.html").read_text()
+    assert "&lt;script&gt;alert(1)" in page and "<script>alert" not in page
+    lines = []
+    assert sl.evaluate(
+        pipe, label="x", estimator=oracle, metrics=["psnr"], output="loaded", on_done=lines.append, **SHAPE
+    )
+    assert lines[0].startswith("every clip is finished")
+    with pytest.raises(SightlineError, match="protocol is 'fast'"):
+        sl.evaluate(pipe, protocol="fast")
+    with pytest.raises(SightlineError, match="camera is given with a pipeline"):
+        sl.evaluate(pipe, "weights")
 
 
 def test_an_estimator_takes_its_options_from_its_name(monkeypatch):

@@ -11,10 +11,11 @@ from diffusers import AutoencoderKLWan
 
 import sightline as sl
 from sightline.backbones.tiny import tiny_pipeline
+from sightline.data.clip import Clip
 from sightline.errors import SightlineError
+from sightline.evaluation.lab_psnr import measure_psnr
 from sightline.lab import vae_training
-from sightline.lab.measure import HeldOutClip, measure
-from sightline.lab.models import SIZE, assemble
+from sightline.lab.models import assemble
 from sightline.lab.text_training import train_text
 
 
@@ -61,11 +62,11 @@ def test_the_parts_make_a_pipeline_that_takes_a_camera(parts, tmp_path):
 def test_measuring_knows_a_perfect_film_from_a_frozen_one(monkeypatch):
     """The film a camera would have made scores highest; what counts are the frames that have moved."""
     generator = np.random.default_rng(0)
-    path = sl.moves.orbit(degrees=20, target_depth=2.0, frames=33, width=SIZE, height=SIZE)
-    clips = [HeldOutClip("orbit", generator.integers(0, 256, (33, 8, 8, 3), np.uint8), path, "a") for _ in range(2)]
+    path = sl.moves.orbit(degrees=20, target_depth=2.0, frames=33, width=8, height=8)
+    clips = [Clip(generator.integers(0, 256, (33, 8, 8, 3), np.uint8), path, "a", "orbit", "a") for _ in range(2)]
     for clip in clips:
         clip.frames[:17] = clip.frames[0]  # the first half does not move
     pipe = sl.attach_camera(tiny_pipeline("ti2v-5b"), sl.Scope())
-    monkeypatch.setattr("sightline.lab.measure.film_with", lambda pipe, clip, path, **_: clip.frames)
-    found = measure(pipe, clips)["psnr_where_moved"]
-    assert found["true path"] == 100.0 and found["first frame frozen"] < 12
+    monkeypatch.setattr("sightline.evaluation.lab_psnr.generate_clip", lambda pipe, clip, path, **_: clip.frames)
+    found = measure_psnr(pipe, clips).where_moved
+    assert found["true trajectory"] == 100.0 and found["first frame frozen"] < 12

@@ -98,13 +98,15 @@ class Measure:
 
     def run(self) -> None:
         import json
+        from dataclasses import asdict
 
         from sightline.backbones import shipped
         from sightline.backbones.pipelines import load_pipeline
         from sightline.checks import check_seed, number, whole_number
         from sightline.cli._console import bar, print_table
+        from sightline.evaluation.held_out import held_out_clips
+        from sightline.evaluation.lab_psnr import measure_psnr
         from sightline.files import require_writable, write_atomic
-        from sightline.lab.measure import held_out_clips, measure
 
         number("guidance", self.guidance)
         whole_number("steps", self.steps)
@@ -119,21 +121,21 @@ class Measure:
         camera = None if self.model == "base" else shipped.camera() if self.model == "scope" else self.model
         pipe = load_pipeline(self.base, camera)
         clips = held_out_clips(self.clips, pipe.device)
-        found = measure(
+        results = measure_psnr(
             pipe,
             clips,
-            steps=self.steps,
-            guidance=self.guidance,
+            num_inference_steps=self.steps,
+            guidance_scale=self.guidance,
             seed=self.seed,
-            progress=lambda items: bar(items, "filming held-out scenes"),
+            progress=lambda indices: bar(indices, "generating held-out scenes"),
         )
-        found["model"] = self.model
-        rows = [(name, f"{value:.2f}") for name, value in found["psnr_where_moved"].items()]
-        print_table(
-            f"{self.model}: PSNR where the view has moved, {found['clips_with_motion']} clips", ("", "dB"), rows
-        )
+        rows = []
+        for name, mean in results.where_moved.items():
+            rows.append((name, f"{mean:.2f}"))
+            rows += [(f"{name}, {style}", f"{value:.2f}") for style, value in results.by_style[name].items()]
+        print_table(f"{self.model}: PSNR where the view has moved, {results.clips_with_motion} clips", ("", "dB"), rows)
         if self.output is not None:
-            write_atomic(self.output, json.dumps(found, indent=1))
+            write_atomic(self.output, json.dumps({"model": self.model, **asdict(results)}, indent=1))
 
     def _vae(self) -> None:
         """PSNR of the VAE alone: what no film can exceed."""

@@ -148,7 +148,7 @@ def _open_model(model: Any, camera: str | Path | None) -> tuple[Model, str | Non
         return Model(options), None
     if camera is not None:
         raise SightlineError("camera is given with a pipeline: expected attach_camera(pipeline, camera) before.")
-    return Model.of(model), model.name_or_path or "a pipeline"
+    return Model.of(model), str(model.name_or_path or "a pipeline")
 
 
 def _execute(

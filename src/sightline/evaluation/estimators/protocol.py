@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from sightline.cameras.trajectory import Trajectory
+from sightline.data.clip import Clip
 from sightline.errors import SightlineError
 
 
@@ -27,6 +28,11 @@ class Hints:
     depth: Any = None
     first: np.ndarray | None = None
     name: str | None = None
+
+    @classmethod
+    def from_clip(cls, clip: Clip) -> Hints:
+        """The hints of a true video: its lens, its depth where it is known, and its name."""
+        return cls(lens=clip.trajectory, depth=clip.depth, name=clip.name)
 
     def intrinsics(self, video: np.ndarray) -> tuple[Tensor, float] | None:  # [T, 3, 3] in the video's pixels, xi
         """The lens of every frame, or None where it is unknown."""

@@ -1,0 +1,78 @@
+"""Clips of held-out procedural worlds, which no training stage of the lab has seen, with their true trajectories and depth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from sightline.cameras import moves
+from sightline.cameras.trajectory import Trajectory
+from sightline.data.clip import Clip
+from sightline.errors import SightlineError
+from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE
+from sightline.worlds import STYLES, render_clip, sample_batch, sample_clip
+from sightline.worlds.batches import render_batches
+
+TEXTURED_SEEDS = (900_027, 900_015, 900_012)  # held-out walkthrough scenes with brick, boards and books: many features
+TRAJECTORIES: dict[str, Callable[..., Trajectory]] = {
+    "forward": lambda **shot: moves.dolly(0.8, **shot),
+    "truck": lambda **shot: moves.truck(0.5, **shot),
+    "loop": lambda **shot: moves.loop_nonpalindromic(0.5, 2.0, **shot),
+    "rotation": lambda **shot: moves.pan(25.0, **shot),
+}
+
+
+def held_out_clips(count: int, device: torch.device | str = "cpu", depth: bool = False) -> list[Clip]:
+    """`count` clips, equally many of each style, at the size of the lab model. The source of a clip is its style.
+
+    Trajectories are the true ones, in metres, anchored at the first frame. depth: with the depth of frame 0.
+    """
+    if count % len(STYLES) or count < 1:
+        raise SightlineError(f"clips is {count}: expected a multiple of {len(STYLES)}.")
+    each = count // len(STYLES)
+    seeds = range(HELD_OUT_SEED, HELD_OUT_SEED + each)
+    batches = [sample_batch(style, seeds, FRAMES, SIZE, SIZE) for style in STYLES]
+    if depth:
+        rendered = [batch.render(device) for batch in batches]
+        frames, depths = (torch.cat([pair[part].cpu() for pair in rendered]) for part in range(2))
+    else:
+        frames = render_batches(batches, device).cpu()
+    clips = []
+    for index in range(count):
+        batch, number = batches[index // each], index % each
+        clips.append(
+            Clip(
+                frames=frames[index].numpy(),
+                trajectory=batch.true_trajectory(number).anchored(),
+                caption=batch.captions[number],
+                source=batch.style,
+                name=f"{batch.style}-{number}",
+                depth=depths[index, 0].numpy() if depth else None,
+            )
+        )
+    return clips
+
+
+def rendered_clip(
+    kind: str,
+    style: str = "walkthrough",
+    seed: int = TEXTURED_SEEDS[0],
+    num_frames: int = 33,
+    width: int = 832,
+    height: int = 480,
+) -> Clip:
+    """One of TRAJECTORIES through a held-out scene, starting where the scene's own clip starts, with the depth of frame 0."""
+    shot = sample_clip(style, seed, 5, width, height)
+    trajectory = TRAJECTORIES[kind](frames=num_frames, width=width, height=height).replace(unit="metre")
+    start = shot.true_trajectory.camera_to_world[0]
+    trajectory = trajectory.replace(camera_to_world=start @ trajectory.camera_to_world)
+    rendered = render_clip(shot.scene, trajectory, seconds=[0.0] * num_frames)
+    return Clip(
+        frames=rendered.frames.numpy(),
+        trajectory=trajectory.anchored(),
+        caption=rendered.caption,
+        source=style,
+        name=f"{kind}-{style}-{seed}",
+        depth=rendered.depth[0].numpy(),
+    )
