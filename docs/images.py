@@ -203,9 +203,9 @@ def shipped_pipeline() -> Any:
 
 def path(move: str) -> Any:
     from sightline.cameras import moves
-    from sightline.lab.models import FRAMES, SIZE
+    from sightline.lab.models import NUM_FRAMES, SIZE
 
-    return moves.parse(move, frames=FRAMES, width=SIZE, height=SIZE)
+    return moves.parse(move, frames=NUM_FRAMES, width=SIZE, height=SIZE)
 
 
 def write_moving(file: Path, films: dict[str, np.ndarray], columns: int) -> None:

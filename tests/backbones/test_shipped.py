@@ -15,7 +15,7 @@ from sightline.cli import main
 from sightline.data.encode import ClipEncoder, frames_to_video
 from sightline.data.latents import LatentBatch
 from sightline.errors import SightlineError
-from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE, TEXT_TOKENS
+from sightline.lab.models import HELD_OUT_SEED, NUM_FRAMES, SIZE, TEXT_TOKENS
 from sightline.training.objective import draw, flow_matching_loss
 from sightline.training.recipe import ObjectiveConfig
 from sightline.worlds import sample_batch
@@ -45,7 +45,7 @@ def test_the_true_path_in_metres_explains_held_out_clips_best():
     """Where the noise hides the picture, what is left to go by are the first frame and the path, and the path's scale is read."""
     pipe, clips = (
         sl.load_pipeline(),
-        sample_batch("walkthrough", [HELD_OUT_SEED, HELD_OUT_SEED + 1], FRAMES, SIZE, SIZE),
+        sample_batch("walkthrough", [HELD_OUT_SEED, HELD_OUT_SEED + 1], NUM_FRAMES, SIZE, SIZE),
     )
     encoder, losses = ClipEncoder(pipe), dict.fromkeys(("true", "none", "another", "half", "double"), 0.0)
     empty = encoder.texts([""], TEXT_TOKENS)[0]
@@ -68,5 +68,5 @@ def test_the_true_path_in_metres_explains_held_out_clips_best():
 
 def test_generate_without_a_model_films_with_them(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["generate", "--frames", "5", "--steps", "2", "--size", "64x64"]) == 0
+    assert main(["generate", "--num-frames", "5", "--num-inference-steps", "2", "--size", "64x64"]) == 0
     assert {file.name for file in Path("outputs/generate").iterdir()} >= {"video.mp4", "sheet.png", "settings.json"}

@@ -23,8 +23,10 @@ from sightline.lab.text_training import train_text
 def parts(tmp_path_factory):
     """A VAE and a text encoder after a moment of training."""
     folder = tmp_path_factory.mktemp("lab")
-    vae_training.train_vae(folder / "vae", seconds=0.01, clips=4, batch=1, held_out=4, frames=5, size=32, device="cpu")
-    train_text(folder / "text", captions=40, steps=2, batch=4)
+    vae_training.train_vae(
+        folder / "vae", seconds=0.01, clips=4, batch_size=1, held_out=4, num_frames=5, size=32, device="cpu"
+    )
+    train_text(folder / "text", captions=40, max_steps=2, batch_size=4)
     return folder
 
 
@@ -38,13 +40,13 @@ def test_the_vae_is_written_with_its_statistics_and_measures(parts):
 def test_a_vae_step_lowers_its_loss():
     torch.manual_seed(0)
     vae = vae_training.whole_sequence.prepare(vae_training.lab_vae())
-    optimisers, peers = vae_training.make_optimisers(vae)
+    optimizers, matrices = vae_training.make_optimizers(vae)
     video = torch.rand(1, 3, 5, 16, 16) * 2 - 1
     losses = []
     for _ in range(4):
         loss, _ = vae_training.reconstruction_loss(vae, video)
         loss.backward()
-        vae_training.apply(optimisers, peers, 0.5)
+        vae_training.optimizer_step(optimizers, matrices, 0.5)
         losses.append(loss.item())
     assert losses[-1] < 0.9 * losses[0]
 

@@ -1,1 +1,1 @@
-"""WHICH network: stock diffusers models that take a camera."""
+"""Video diffusion transformers with a camera: Wan in diffusers, model loading, camera weights, kernels and inspection."""

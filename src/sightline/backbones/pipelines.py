@@ -1,4 +1,4 @@
-"""Loading a stock Wan pipeline and putting the camera into its transformers."""
+"""Loading stock Wan pipelines, and adding a camera to their transformers."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ def load_pipeline(
     device: str | torch.device | None = None,
     **options: Any,
 ) -> AnyWanPipeline:
-    """A stock diffusers Wan pipeline whose transformers take a camera.
+    """Load a stock diffusers Wan pipeline, with a camera in its transformers.
 
-    model: a hub id such as "Wan-AI/Wan2.2-TI2V-5B-Diffusers", or a folder in the same layout; "lab" is the tiny model that
-        ships with this package, None is that with its own camera, and "tiny:ti2v-5b" and its like are untrained.
-    camera: trained camera weights: a file of `save_camera`, a folder of `save_pretrained`, or, for a model with two
-        experts, a folder that holds transformer and transformer_2 of either kind. An encoding such as `Scope()` puts
-        an untrained one in, which changes nothing until it is trained. None keeps the transformers as they were saved.
-    dtype: of transformers and text encoder; bfloat16 on a GPU and float32 elsewhere unless given. The VAE is float32.
+    model: a hub id such as "Wan-AI/Wan2.2-TI2V-5B-Diffusers", or a folder in the same layout. "lab" is the small model that
+        ships with this package; None is the lab model with its shipped camera weights. "tiny:ti2v-5b", "tiny:i2v-a14b",
+        "tiny:t2v-a14b" and "tiny:pixels" are untrained, for tests.
+    camera: camera weights: a file written by `save_camera`, a folder written by `save_pretrained`, or, for a model with two
+        experts, a folder that holds transformer and transformer_2 of either kind. An encoding such as `Scope()` is added
+        untrained, which does not change the output. None keeps the transformers as they were saved.
+    dtype: of the transformers and the text encoder, by default bfloat16 on a GPU and float32 elsewhere. The VAE is float32.
     options: passed on to diffusers' from_pretrained.
     """
     if model is None:
@@ -66,8 +67,8 @@ def load_pipeline(
 def attach_camera(pipe: AnyWanPipeline, camera: str | Path | Encoding) -> AnyWanPipeline:
     """Replace the pipeline's transformers by ones that take a camera (see load_pipeline). Changes `pipe` and returns it.
 
-    A camera file adds to the pipeline's own weights. A folder of save_pretrained holds a whole fine-tuned transformer,
-    which takes the place of the pipeline's.
+    A file of camera weights adds to the pipeline's own weights. A folder written by save_pretrained holds a complete
+    fine-tuned transformer, which replaces the pipeline's.
     """
     require_pipeline(pipe)
     if not isinstance(camera, str | os.PathLike | Encoding):
@@ -81,22 +82,23 @@ def attach_camera(pipe: AnyWanPipeline, camera: str | Path | Encoding) -> AnyWan
         else:
             path = _expert_path(Path(camera), component, two=len(experts(pipe)) > 1)
             models[component] = _load_expert(base, path, component)
-    pipe.register_modules(**models)  # all or none
+    pipe.register_modules(**models)  # after the loop: both experts change or neither
     return pipe
 
 
 def save_pipeline_camera(pipe: AnyWanPipeline, folder: str | Path) -> None:
-    """Write each expert's camera parameters into a folder that `load_pipeline(camera=folder)` reads."""
+    """Write the camera weights of each expert into a folder that `load_pipeline(camera=folder)` reads."""
     for component, model in experts(pipe).items():
         save_camera(model, Path(folder) / f"{component}.safetensors", component)
 
 
 def experts(pipe: AnyWanPipeline) -> dict[str, Any]:
-    """The transformers a pipeline has, by component."""
+    """The transformers of a pipeline by the name of their component."""
     return {name: model for name in EXPERTS if (model := getattr(pipe, name, None)) is not None}
 
 
 def require_pipeline(pipe: Any) -> None:
+    """Refuse what is not a Wan pipeline."""
     if not isinstance(pipe, AnyWanPipeline):
         raise SightlineError(f"pipe is a {type(pipe).__name__}: expected a diffusers Wan pipeline (see load_pipeline).")
 
@@ -104,7 +106,7 @@ def require_pipeline(pipe: Any) -> None:
 def _expert_path(camera: Path, component: str, two: bool) -> Path:
     """The file or folder that holds one expert's weights."""
     if not camera.exists():
-        raise SightlineError(f"camera {camera} does not exist: expected a camera file or folder.")
+        raise SightlineError(f"camera {camera} does not exist: expected camera weights, a file or a folder.")
     inside = [camera / component, camera / f"{component}.safetensors"]
     if camera.is_dir():
         for candidate in inside:

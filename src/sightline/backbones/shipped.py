@@ -1,4 +1,4 @@
-"""Where the weights lie that ship with the package: a camera-free base in diffusers' layout, and camera files for it."""
+"""Paths of the weights that ship with the package: the lab model without a camera, and camera weights for it."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ _WEIGHTS = Path(__file__).parent / "weights"
 
 
 def base() -> Path:
-    """The camera-blind lab model, a whole pipeline."""
+    """The folder of the lab model without a camera, a complete pipeline in diffusers' layout."""
     return part("transformer").parent
 
 
 def part(name: str) -> Path:
-    """One part of it, such as vae."""
-    return _present(_WEIGHTS / "base" / name)
+    """The folder of one of its components, such as vae."""
+    return _require_present(_WEIGHTS / "base" / name)
 
 
 def camera(name: str = "scope") -> Path:
-    """A camera trained for it."""
-    return _present(_WEIGHTS / f"{name}.safetensors")
+    """The camera weights of one encoding that was trained for it."""
+    return _require_present(_WEIGHTS / f"{name}.safetensors")
 
 
-def _present(path: Path) -> Path:
+def _require_present(path: Path) -> Path:
     if not path.exists():
         raise SightlineError(
             f"{path} is missing: expected the weights that ship with sightline; install it again, or see docs/lab.md."

@@ -1,4 +1,4 @@
-"""The stock Wan pipelines of diffusers, imported without transformers' remark about torchvision, which Wan2.2 never uses."""
+"""The stock Wan pipelines of diffusers, imported without transformers' warning about torchvision, which Wan2.2 does not use."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ finally:
 
 AnyWanPipeline: TypeAlias = WanPipeline | WanImageToVideoPipeline
 
-EXPERTS = ("transformer", "transformer_2")  # high noise, and low noise where a model has two
+EXPERTS = ("transformer", "transformer_2")  # of high noise, and of low noise where a model has two
 
 __all__ = ["EXPERTS", "AnyWanPipeline", "WanImageToVideoPipeline", "WanPipeline"]

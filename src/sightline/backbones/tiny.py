@@ -1,4 +1,4 @@
-"""Tiny, untrained Wan2.2 pipelines: every class of the real ones at a few thousand parameters. For demos and tests."""
+"""Untrained Wan2.2 pipelines of a few thousand parameters, made of the same classes as the real ones, for tests and demos."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PIXELS_SIZE = {"num_attention_heads": 4, "attention_head_dim": 24, "ffn_dim": 2
 
 
 def tiny_transformer(kind: Kind = "ti2v-5b", seed: int = 0) -> WanTransformer3DModel:
-    """A stock Wan transformer of this kind with 2 layers of 2 heads (4 of 4 for pixels), random weights."""
+    """A stock Wan transformer with random weights: 2 layers of 2 heads (4 layers of 4 heads for pixels)."""
     _require_kind(kind)
     release = _RELEASES[kind].transformer
     channels = {name: CHANNELS if kind == "pixels" else release[name] for name in ("in_channels", "out_channels")}
@@ -42,7 +42,7 @@ def tiny_transformer(kind: Kind = "ti2v-5b", seed: int = 0) -> WanTransformer3DM
 
 
 def tiny_vae(kind: Kind = "ti2v-5b", seed: int = 0) -> AutoencoderKLWan | PixelAutoencoder:
-    """The matching video autoencoder: 4 x 16 x 16 for TI2V-5B, 4 x 8 x 8 for the A14B pair, 4 x 2 x 2 for pixels."""
+    """The matching video autoencoder, of strides 4 x 16 x 16 for TI2V-5B, 4 x 8 x 8 for the A14B pair, 4 x 2 x 2 for pixels."""
     _require_kind(kind)
     if kind == "pixels":
         return PixelAutoencoder()
@@ -53,7 +53,7 @@ def tiny_vae(kind: Kind = "ti2v-5b", seed: int = 0) -> AutoencoderKLWan | PixelA
 
 
 def tiny_pipeline(kind: Kind = "ti2v-5b", seed: int = 0) -> AnyWanPipeline:
-    """A whole stock pipeline: image-to-video, and text-to-video for t2v-a14b."""
+    """A complete stock pipeline: text-to-video for t2v-a14b, image-to-video for the others."""
     _require_kind(kind)
     release = _RELEASES[kind]
     pipeline_class = WanPipeline if kind == "t2v-a14b" else WanImageToVideoPipeline
@@ -97,7 +97,7 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def tiny_text_encoder(seed: int = 0) -> UMT5EncoderModel:
-    """A UMT5 encoder one layer deep."""
+    """A UMT5 encoder of one layer."""
     config = UMT5Config(
         vocab_size=128, d_model=_TEXT_DIM, d_kv=8, d_ff=37, num_layers=1, num_heads=4, relative_attention_num_buckets=8
     )

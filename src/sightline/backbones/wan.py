@@ -1,10 +1,10 @@
-"""Wan2.x in diffusers, with a camera: an ordinary diffusers model that stock pipelines run.
+"""CameraWanTransformer3DModel: diffusers' Wan transformer with a camera encoding, which the stock pipelines run.
 
     model = CameraWanTransformer3DModel.from_transformer(base, Scope())
     pipe(..., attention_kwargs={"camera": tokens})
 
-The camera rides as a third element of `rotary_emb`, the one argument that reaches every self-attention layer through
-gradient checkpointing, compilation, sharding, context parallelism and offloading without a fork of the model.
+The camera is passed as a third element of `rotary_emb`: the one argument that reaches every self-attention layer through
+gradient checkpointing, compilation, sharding, context parallelism and offloading, so that the model need not be forked.
 """
 
 from __future__ import annotations
@@ -20,26 +20,25 @@ from diffusers.models.modeling_outputs import Transformer2DModelOutput
 
 # ModelMixin must be in this namespace: a saved pipeline looks for it in the module that defines the class.
 from diffusers.models.modeling_utils import ModelMixin  # noqa: F401
-from safetensors import safe_open
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from sightline.backbones.attention import CameraPatchEmbedding, CameraRotaryPosEmbed, CameraWanAttnProcessor
 from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Encoding, encoding_from_config
-from sightline.encodings.protocol import EncodingLayer, promote_scalars
+from sightline.encodings.protocol import EncodingLayer
 from sightline.errors import SightlineError
 from sightline.files import reason
 
-ENCODING_KEY = ".attn1.camera_encoding."  # what the name of every camera parameter holds, and no other's
+ENCODING_KEY = ".attn1.camera_encoding."  # part of the name of every camera parameter and of no other
 
 
 class CameraWanTransformer3DModel(WanTransformer3DModel):
     """WanTransformer3DModel whose self-attention layers hold a camera encoding, named in the config as `encoding`.
 
-    `forward` takes `attention_kwargs={"camera": CameraTokens}`; without it the model is its base, bit for bit. With
-    "camera_guidance_scale": w beside it, the output is blind + w (seen - blind), where blind is that of absent cameras.
+    `forward` takes `attention_kwargs={"camera": CameraTokens}`; without it the output equals the base model's, bit for bit.
+    With "camera_guidance_scale": w beside it, a second pass runs with absent cameras, and the output is
+    without + w * (with - without).
     """
 
     _keep_in_fp32_modules = [*WanTransformer3DModel._keep_in_fp32_modules, "camera_encoding"]  # noqa: RUF012
@@ -55,7 +54,7 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
     def __init__(
         self, *, encoding: dict[str, Any] | None = None, component: str | None = None, **base_config: Any
     ) -> None:
-        """encoding: the camera method's settings. component: the pipeline's part this was trained as, where known."""
+        """encoding: the settings of the camera encoding. component: the pipeline component it was trained as, if known."""
         super().__init__(**base_config)
         if encoding is None:
             raise SightlineError(
@@ -64,8 +63,7 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         settings = encoding_from_config(encoding)
         self.register_to_config(encoding=settings.to_config(), component=component)
         config = self.config
-        rope = CameraRotaryPosEmbed(config.attention_head_dim, config.patch_size, config.rope_max_seq_len)
-        self.rope = rope
+        self.rope = CameraRotaryPosEmbed(config.attention_head_dim, config.patch_size, config.rope_max_seq_len)
         first, patch = self.blocks[0].attn1, tuple(config.patch_size)
         self.patch_embedding = CameraPatchEmbedding(config.in_channels, first.inner_dim, patch, patch)
         layers = settings.layers(first.inner_dim, first.heads, len(self.blocks))
@@ -75,12 +73,12 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
 
     @property
     def encoding(self) -> Encoding:
-        """The settings of the camera method this model carries."""
+        """The settings of this model's camera encoding."""
         return encoding_from_config(dict(self.config.encoding))
 
     @property
     def encoding_layers(self) -> list[EncodingLayer]:
-        """The encoding's module of every self-attention layer, first to last."""
+        """The encoding's module in each self-attention layer, in order."""
         return [block.attn1.camera_encoding for block in self.blocks]
 
     def camera_parameters(self) -> Iterator[nn.Parameter]:
@@ -88,22 +86,22 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         return (parameter for layer in self.encoding_layers for parameter in layer.parameters())
 
     def add_adapter(self, *args: Any, **options: Any) -> None:
-        """As in diffusers, which freezes everything but the new adapter; the camera stays as trainable as it was."""
-        trained = [parameter for parameter in self.camera_parameters() if parameter.requires_grad]
+        """As in diffusers, which freezes everything but the new adapter, except that camera parameters stay trainable."""
+        trainable = [parameter for parameter in self.camera_parameters() if parameter.requires_grad]
         super().add_adapter(*args, **options)
-        for parameter in trained:
+        for parameter in trainable:
             parameter.requires_grad_(True)
 
     @classmethod
     def from_transformer(
         cls, base: WanTransformer3DModel, encoding: Encoding, *, component: str | None = None, copy: bool = True
     ) -> CameraWanTransformer3DModel:
-        """Retrofit a camera onto a pretrained model. The new parameters are float32, on the base's device.
+        """Add a camera encoding to a pretrained model. The new parameters are float32, on the base's device.
 
-        component: "transformer" or "transformer_2", remembered so that two experts are not exchanged later.
-        copy: False shares the base's tensors instead of copying them: half the memory, and training one trains both.
+        component: "transformer" or "transformer_2"; saved, so that the weights of two experts cannot be mixed up later.
+        copy: False shares the base's tensors instead of copying them. That needs half the memory; training changes both.
         """
-        _require_plain_base(base)
+        _require_stock_base(base)
         if not isinstance(encoding, Encoding):
             raise SightlineError(f"encoding is {encoding!r}: expected an encoding's settings such as Scope().")
         with torch.device("meta"):
@@ -129,7 +127,7 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
 
     @classmethod
     def from_pretrained(cls, path: Any, **options: Any) -> Any:
-        """As in diffusers, except that weights which do not fill the model are refused, never left out silently."""
+        """As in diffusers, except that missing or unknown weights are refused rather than ignored."""
         wants_info = options.pop("output_loading_info", False)
         try:
             model, info = super().from_pretrained(path, output_loading_info=True, **options)
@@ -152,16 +150,6 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
                 )
         return (model, info) if wants_info else model
 
-    @classmethod
-    def _load_pretrained_model(cls, model: Any, state_dict: Any, files: list[Any], *args: Any, **options: Any) -> Any:
-        # diffusers' step between reading and filling, which takes state dicts in place of files. Its shape check is
-        # stricter than the camera layers', whose loader promotes the scalar alphas of old checkpoints.
-        if state_dict is not None:
-            promote_scalars(state_dict)
-        else:
-            files = [_without_scalars(file) for file in files]
-        return super()._load_pretrained_model(model, state_dict, files, *args, **options)
-
     def forward(
         self,
         hidden_states: Tensor,  # [B, C, t, H, W] latents
@@ -172,32 +160,33 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         attention_kwargs: dict[str, Any] | None = None,
     ) -> Any:
         others = dict(attention_kwargs or {})
-        camera, guidance = others.pop("camera", None), others.pop("camera_guidance_scale", 1.0)
-        if unknown := set(others) - {"scale"}:  # diffusers would ignore it, and a misspelt camera would go unseen
+        camera_tokens, scale = others.pop("camera", None), others.pop("camera_guidance_scale", 1.0)
+        if unknown := set(others) - {"scale"}:  # diffusers would ignore it, and a misspelt "camera" would go unnoticed
             raise SightlineError(
                 f"attention_kwargs has {sorted(unknown)[0]!r}: expected 'camera', 'camera_guidance_scale', and 'scale' for LoRA."
             )
         inputs = (hidden_states, timestep, encoder_hidden_states, encoder_hidden_states_image)
-        packed = None if camera is None else self._packed(camera, hidden_states)
-        if packed is None or guidance == 1.0:
-            return self._forward_with(packed, *inputs, return_dict=return_dict, attention_kwargs=others)
-        # Both passes as one batch, so that offloaded weights travel once and a cache sees one call per step.
-        packed = packed.expand(len(hidden_states), -1, -1)
-        packed = torch.cat([packed, torch.zeros_like(packed)])  # [2 B, N, 90], the second half absent
-        twice = (None if one is None else torch.cat([one, one]) for one in inputs)
-        seen, blind = self._forward_with(packed, *twice, return_dict=False, attention_kwargs=others)[0].chunk(2)
-        output = torch.lerp(blind, seen, guidance)  # blind + guidance (seen - blind)
-        return Transformer2DModelOutput(sample=output) if return_dict else (output,)
+        camera_rows = None if camera_tokens is None else self._camera_rows(camera_tokens, hidden_states)
+        if camera_rows is None or scale == 1.0:
+            return self._forward_with(camera_rows, *inputs, return_dict=return_dict, attention_kwargs=others)
+        # Both passes as one batch, so that offloaded weights are moved once and a cache sees one call per step.
+        camera_rows = camera_rows.expand(len(hidden_states), -1, -1)
+        camera_rows = torch.cat([camera_rows, torch.zeros_like(camera_rows)])  # [2 B, N, 90], the second half absent
+        doubled = (None if tensor is None else torch.cat([tensor, tensor]) for tensor in inputs)
+        output = self._forward_with(camera_rows, *doubled, return_dict=False, attention_kwargs=others)[0]
+        with_camera, without = output.chunk(2)
+        guided = torch.lerp(without, with_camera, scale)  # without + scale * (with_camera - without)
+        return Transformer2DModelOutput(sample=guided) if return_dict else (guided,)
 
-    def _forward_with(self, packed: Tensor | None, *inputs: Any, **options: Any) -> Any:
-        """The base's forward while this camera, [B or 1, N, 90] or None, lies where the call will find it: beside the RoPE
-        tables and, for a method that embeds, in the tokens."""
+    def _forward_with(self, camera_rows: Tensor | None, *inputs: Any, **options: Any) -> Any:
+        """The base's forward with these camera rows, [B or 1, N, 90] or None, in the modules that pass them on: beside the
+        RoPE tables and, for an encoding with an embed stage, added to the tokens."""
         try:
-            if packed is not None:
+            if camera_rows is not None:
                 first: EncodingLayer = self.blocks[0].attn1.camera_encoding
                 if "embed" in first.touches:
-                    self.patch_embedding.tokens, packed = first("embed", packed, self._grid(inputs[0]))
-                self.rope.camera_rows = packed
+                    self.patch_embedding.tokens, camera_rows = first("embed", camera_rows, self._grid(inputs[0]))
+                self.rope.camera_rows = camera_rows
             return super().forward(*inputs, **options)
         finally:
             self.rope.camera_rows = self.patch_embedding.tokens = None
@@ -205,26 +194,27 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
     def _grid(self, hidden_states: Tensor) -> TokenGrid:
         return TokenGrid.from_latents(hidden_states.shape, self.config.patch_size)
 
-    def _packed(self, camera: CameraTokens, hidden_states: Tensor) -> Tensor:  # -> [B or 1, N, 90]
-        if not isinstance(camera, CameraTokens):
+    def _camera_rows(self, tokens: CameraTokens, hidden_states: Tensor) -> Tensor:  # -> [B or 1, N, 90]
+        """The rows of the tokens, once they are known to fit the latents."""
+        if not isinstance(tokens, CameraTokens):
             raise SightlineError(
-                f"camera is a {type(camera).__name__}: expected CameraTokens (CameraTokens.from_trajectory)."
+                f"camera is a {type(tokens).__name__}: expected CameraTokens (CameraTokens.from_trajectory)."
             )
         latent, grid = tuple(hidden_states.shape[2:]), self._grid(hidden_states)
-        if camera.grid != grid:
+        if tokens.grid != grid:
             raise SightlineError(
-                f"camera tokens lie on the grid {tuple(camera.grid)}: expected {tuple(grid)}, that of latents {latent}."
+                f"camera tokens lie on the grid {tuple(tokens.grid)}: expected {tuple(grid)}, that of latents {latent}."
             )
-        batch = camera.rows.shape[0]
+        batch = tokens.rows.shape[0]
         if batch not in (1, hidden_states.shape[0]):
             raise SightlineError(
                 f"camera tokens have batch {batch}: expected 1 or the latents' {hidden_states.shape[0]}."
             )
-        return camera.rows.to(hidden_states.device)
+        return tokens.rows.to(hidden_states.device)
 
 
-# diffusers reads a model's config keys from the signature of its __init__: ours are the base's and two more, so that a
-# key that a later diffusers adds is carried along rather than dropped.
+# diffusers reads a model's config keys from the signature of __init__. Ours has the base's keys and two more, so that a key
+# which a later diffusers adds is kept.
 _own = inspect.signature(CameraWanTransformer3DModel.__init__).parameters
 _base = inspect.signature(WanTransformer3DModel.__init__).parameters
 CameraWanTransformer3DModel.__init__.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -232,7 +222,7 @@ CameraWanTransformer3DModel.__init__.__signature__ = inspect.Signature(  # type:
 )
 
 
-def _require_plain_base(base: WanTransformer3DModel) -> None:
+def _require_stock_base(base: WanTransformer3DModel) -> None:
     if not isinstance(base, WanTransformer3DModel):
         raise SightlineError(f"base is a {type(base).__name__}: expected a diffusers WanTransformer3DModel.")
     if isinstance(base, CameraWanTransformer3DModel):
@@ -249,11 +239,3 @@ def _require_plain_base(base: WanTransformer3DModel) -> None:
 
 def _base_parameters(model: nn.Module) -> list[nn.Parameter]:
     return [parameter for name, parameter in model.named_parameters() if ENCODING_KEY not in name]
-
-
-def _without_scalars(file: str) -> Any:
-    """The file's name; or, where it holds scalars of an old checkpoint, its content with those promoted."""
-    with safe_open(file, framework="pt") as shard:
-        if all(shard.get_slice(name).get_shape() for name in shard.keys()):  # noqa: SIM118  # not a dict
-            return file
-    return promote_scalars(load_file(file))

@@ -1,4 +1,4 @@
-"""The `sightline` command: one verb per file, each loaded only when it is called."""
+"""The `sightline` command: one module per verb, imported only when the verb is called."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from contextlib import contextmanager
 from sightline import __version__
 from sightline.errors import SightlineError
 
-# Each verb is the module of its name in this folder, with a `main(arguments)`.
+# Each verb is the module of the same name in this package, with a function `main(arguments)`.
 VERBS = {
-    "generate": "film an image and a prompt along a camera path",
-    "trajectory": "make, show, convert and compare camera paths",
-    "data": "look at sources of video with cameras, measure them, and cache their latents",
-    "train": "train a model by a recipe, resume it, export it",
-    "evaluate": "measure camera control, consistency and quality by the paper's protocols",
-    "bench": "time the steps of every method and of the stock model",
-    "lab": "make and measure the tiny model that ships with the package",
+    "generate": "generate a video from an image, a prompt and a camera trajectory",
+    "trajectory": "make, show, convert and compare camera trajectories",
+    "data": "list and measure datasets of video with cameras, and cache their latents",
+    "train": "train a model from a recipe, resume a run, export its weights",
+    "evaluate": "measure camera control, consistency and quality with the paper's protocols",
+    "bench": "time one step of every method and of the stock model",
+    "lab": "train and measure the small model that ships with the package",
 }
 
 FAULT, INTERRUPTED = 2, 130  # exit codes
 
 
 def command() -> int:
-    """`sightline` in a shell: `main`, in a process that ends with it."""
+    """The entry point of the shell command: runs `main` and cleans up before the process ends."""
     code = main()
-    distributed = sys.modules.get("torch.distributed")  # only where a verb has loaded it: torch takes seconds
+    distributed = sys.modules.get("torch.distributed")  # only where a verb has imported it: that takes seconds
     if code == 0 and distributed is not None and distributed.is_available() and distributed.is_initialized():
-        distributed.destroy_process_group()  # whose threads can crash an interpreter that ends before them
+        distributed.destroy_process_group()  # its threads can crash an interpreter that exits before them
     return code
 
 
@@ -63,12 +63,12 @@ def _help() -> str:
         "usage: sightline VERB ...\n\n"
         "Camera control for video diffusion transformers.\n\n"
         f"verbs:\n{verbs}\n\n"
-        "sightline VERB --help tells more; sightline --version says which this is."
+        "sightline VERB --help describes one verb; sightline --version prints the version."
     )
 
 
 class _NotesHandler(logging.Handler):
-    """Writes to whatever stderr is at the moment, so that notes appear above a progress bar and not inside it."""
+    """Writes to the current sys.stderr, which a progress bar may have replaced, so that notes appear above the bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(self.format(record), file=sys.stderr)
@@ -76,7 +76,7 @@ class _NotesHandler(logging.Handler):
 
 @contextmanager
 def _notes_on_stderr() -> Iterator[None]:
-    """What the package logs or warns of, as lines `note: ...` while a verb runs."""
+    """While a verb runs, print the log messages and warnings of the package as lines `note: ...`."""
     logger, handler = logging.getLogger("sightline"), _NotesHandler()
     handler.setFormatter(logging.Formatter("note: %(message)s"))
     level = logger.level

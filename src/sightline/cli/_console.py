@@ -1,4 +1,4 @@
-"""What the verbs print: tables, lines, bars."""
+"""Printing: tables, lines and progress bars."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ Item = TypeVar("Item")
 
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; without column names, only its rows."""
     from rich import box
     from rich.table import Table
 
@@ -21,14 +22,15 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def print_line(what: object) -> None:
+    """Print text or a rich renderable, exactly as it is."""
     from rich.console import Console
 
-    # File names are printed as they are: no markup, no emoji, no colours guessed.
+    # File names must not be read as markup or emoji, or be highlighted.
     Console(markup=False, emoji=False, highlight=False, soft_wrap=isinstance(what, str)).print(what)
 
 
 def bar(items: Sequence[Item], what: str) -> Iterable[Item]:
-    """The items, with a progress bar on stderr, where that is a terminal; it is gone when they are through."""
+    """The items, with a progress bar on stderr if that is a terminal. The bar disappears at the end."""
     from rich.console import Console
     from rich.progress import track
 

@@ -1,4 +1,4 @@
-"""What verbs that load models share: processes of a launcher, a tidy end, one progress bar."""
+"""Shared by the verbs that load models: the processes of a launcher, a clean exit, one progress bar."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ if TYPE_CHECKING:
 
 
 def launched() -> PartialState | None:
-    """The processes of accelerate launch or torchrun, where there are several."""
+    """The processes of `accelerate launch` or `torchrun`; None if there is only one."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return None
     import torch
     from accelerate import PartialState
 
-    # Without cpu=True, processes of a machine that has no GPU do not find each other. The last one may be hours behind.
+    # Without cpu=True, processes on a machine without a GPU would not connect. The timeout is long because one process may
+    # finish hours after another.
     return PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=14))
 
 
 @contextmanager
-def tidy_when_ended() -> Iterator[None]:
-    """SIGTERM, which launchers send, ends as Ctrl-C does: nothing half-written is left."""
+def clean_exit() -> Iterator[None]:
+    """Treat SIGTERM, which launchers send, like Ctrl-C, so that temporary files are removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -39,7 +40,7 @@ def tidy_when_ended() -> Iterator[None]:
 
 
 def one_progress_bar() -> None:
-    """That of the film: what the libraries show while they load, and their remarks, is left out."""
+    """Hide the progress bars and warnings that the libraries show while they load, so that only ours remains."""
     import diffusers
     import huggingface_hub
     import transformers

@@ -19,7 +19,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from sightline.checks import whole_number
 from sightline.cli._console import print_line
-from sightline.cli._launch import launched, one_progress_bar, tidy_when_ended
+from sightline.cli._launch import clean_exit, launched, one_progress_bar
 from sightline.cli._runs import Compare, Text, VBench
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> None:
     command: Any = tyro.extras.subcommand_cli_from_dict(
         commands, prog="sightline evaluate", description=__doc__, args=arguments, config=(FlagCreatePairsOff,)
     )
-    with tidy_when_ended():
+    with clean_exit():
         command.run()
 
 

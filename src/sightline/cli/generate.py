@@ -16,7 +16,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, arg
 
 from sightline.cli._console import print_line, print_table
-from sightline.cli._launch import launched, one_progress_bar, tidy_when_ended
+from sightline.cli._launch import clean_exit, launched, one_progress_bar
 from sightline.errors import SightlineError
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> None:
     command = tyro.cli(
         Generate, prog="sightline generate", description=__doc__, args=arguments, config=(FlagCreatePairsOff,)
     )
-    with tidy_when_ended():
+    with clean_exit():
         command.run()
 
 

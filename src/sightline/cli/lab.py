@@ -1,4 +1,4 @@
-"""sightline lab: make and measure the tiny model that ships with the package. See docs/lab.md."""
+"""sightline lab: train and measure the small model that ships with the package. See docs/lab.md."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Vae:
     """Train the video autoencoder on procedural worlds."""
 
     output: Annotated[Path, arg(aliases=["-o"])] = Path("outputs/lab/vae")
-    """Folder for the VAE, in diffusers' layout, and what was measured."""
+    """Folder for the VAE, in diffusers' layout, and for measured.json."""
     seconds: float = 400.0
-    """How long to train; the learning rate falls to 0 over this time."""
+    """Training time; the learning rate decays to 0 over this time."""
     clips: int = 8_000
-    """Clips to film first, over all styles; they stay in the device's memory."""
-    batch: int = 8
+    """Clips to render first, over all styles. They stay in the memory of the device."""
+    batch_size: int = 8
     held_out: int = 64
-    """Clips of held-out scenes to measure on."""
+    """Number of held-out clips to measure on."""
     seed: int = 0
 
     def run(self) -> None:
@@ -42,7 +42,7 @@ class Vae:
             self.output,
             seconds=self.seconds,
             clips=self.clips,
-            batch=self.batch,
+            batch_size=self.batch_size,
             held_out=self.held_out,
             seed=self.seed,
         )
@@ -53,26 +53,26 @@ class Text:
     """Train the tokenizer and the text encoder on the captions of the worlds."""
 
     output: Annotated[Path, arg(aliases=["-o"])] = Path("outputs/lab/text")
-    """Folder for tokenizer, text_encoder and what was measured."""
+    """Folder for tokenizer, text_encoder and measured.json."""
     captions: int = 6_000
-    steps: int = 1_000
+    max_steps: int = 1_000
     seed: int = 0
 
     def run(self) -> None:
         from sightline.lab.text_training import train_text
 
-        train_text(self.output, captions=self.captions, steps=self.steps, seed=self.seed)
+        train_text(self.output, captions=self.captions, max_steps=self.max_steps, seed=self.seed)
 
 
 @dataclass
 class Assemble:
-    """Put the parts together: a whole pipeline in diffusers' layout, in bfloat16."""
+    """Assemble a complete pipeline from its components, in diffusers' layout and bfloat16."""
 
     output: Annotated[Path, arg(aliases=["-o"])] = Path("outputs/lab/start")
     vae: Path = Path("outputs/lab/vae")
     text: Path = Path("outputs/lab/text")
     transformer: Path | None = None
-    """A trained transformer; without it, an untrained one to begin with."""
+    """A trained transformer. Default: an untrained one, to start training from."""
     seed: int = 0
 
     def run(self) -> None:
@@ -83,18 +83,18 @@ class Assemble:
 
 @dataclass
 class Measure:
-    """PSNR to the true view on held-out scenes, with the true path, with another clip's, or without a camera."""
+    """PSNR to the true view on held-out scenes: with the true trajectory, with another clip's, or without a camera."""
 
     model: str = "scope"
-    """vae, base, scope, or another camera for the lab model: a file or a folder."""
+    """vae, base, scope, or other camera weights for the lab model: a file or a folder."""
     clips: int = 16
-    steps: int = 12
-    guidance: float = 1.0
+    num_inference_steps: int = 12
+    guidance_scale: float = 1.0
     seed: int = 0
     output: Annotated[Path | None, arg(aliases=["-o"])] = None
-    """A json file for everything that was measured."""
+    """A json file for all measurements."""
     base: str = "lab"
-    """The camera-free model."""
+    """The model without a camera."""
 
     def run(self) -> None:
         import json
@@ -108,15 +108,17 @@ class Measure:
         from sightline.evaluation.lab_psnr import measure_psnr
         from sightline.files import require_writable, write_atomic
 
-        number("guidance", self.guidance)
-        whole_number("steps", self.steps)
+        number("guidance_scale", self.guidance_scale)
+        whole_number("num_inference_steps", self.num_inference_steps)
         check_seed(self.seed)
         if self.output is not None:
             require_writable(self.output.parent)
         if self.model == "vae":
-            self._vae()
+            self._measure_vae()
             return
-        if self.clips % 4 or self.clips < 8:  # two of each style: the other's path drives the one
+        if (
+            self.clips % 4 or self.clips < 8
+        ):  # two of each style, since a clip is also generated with the trajectory of another one
             raise SightlineError(f"clips is {self.clips}: expected a multiple of 4, from 8 on.")
         camera = None if self.model == "base" else shipped.camera() if self.model == "scope" else self.model
         pipe = load_pipeline(self.base, camera)
@@ -124,8 +126,8 @@ class Measure:
         results = measure_psnr(
             pipe,
             clips,
-            num_inference_steps=self.steps,
-            guidance_scale=self.guidance,
+            num_inference_steps=self.num_inference_steps,
+            guidance_scale=self.guidance_scale,
             seed=self.seed,
             progress=lambda indices: bar(indices, "generating held-out scenes"),
         )
@@ -137,8 +139,8 @@ class Measure:
         if self.output is not None:
             write_atomic(self.output, json.dumps({"model": self.model, **asdict(results)}, indent=1))
 
-    def _vae(self) -> None:
-        """PSNR of the VAE alone: what no film can exceed."""
+    def _measure_vae(self) -> None:
+        """PSNR of the VAE alone, an upper bound for every generated video."""
         import json
 
         import torch
@@ -147,15 +149,15 @@ class Measure:
         from sightline.backbones import shipped
         from sightline.cli._console import print_table
         from sightline.files import write_atomic
-        from sightline.lab.models import FRAMES, SIZE
+        from sightline.lab.models import NUM_FRAMES, SIZE
         from sightline.lab.vae_training import measure_vae
 
         folder = shipped.part("vae") if self.base == "lab" else Path(self.base) / "vae"
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         vae = AutoencoderKLWan.from_pretrained(folder).to(device)
-        found = measure_vae(vae, self.clips, FRAMES, SIZE, device)
-        rows = [("all", f"{found['psnr']:.2f}"), *((k, f"{v:.2f}") for k, v in found["psnr_by_style"].items())]
-        rows += [(f"frame {i}", f"{found['psnr_by_frame'][i]:.2f}") for i in (0, FRAMES // 2, FRAMES - 1)]
-        print_table(f"vae: PSNR over {found['held_out_clips']} held-out clips", ("", "dB"), rows)
+        results = measure_vae(vae, self.clips, NUM_FRAMES, SIZE, device)
+        rows = [("all", f"{results['psnr']:.2f}"), *((k, f"{v:.2f}") for k, v in results["psnr_by_style"].items())]
+        rows += [(f"frame {i}", f"{results['psnr_by_frame'][i]:.2f}") for i in (0, NUM_FRAMES // 2, NUM_FRAMES - 1)]
+        print_table(f"vae: PSNR over {results['held_out_clips']} held-out clips", ("", "dB"), rows)
         if self.output is not None:
-            write_atomic(self.output, json.dumps(found, indent=1))
+            write_atomic(self.output, json.dumps(results, indent=1))

@@ -61,10 +61,6 @@ class EncodingLayer(nn.Module):
     def forward(self, stage: str, *tensors: Any) -> Any:
         return getattr(self, stage)(*tensors)
 
-    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
-        promote_scalars(state_dict, prefix)
-        super()._load_from_state_dict(state_dict, prefix, *args)
-
     def add_parameter(self, name: str, *shape: int) -> None:
         """A new, unfilled parameter: float32 whatever the default dtype is, and never a scalar, which sharding refuses."""
         self.register_parameter(name, nn.Parameter(torch.empty(shape, dtype=torch.float32)))
@@ -137,14 +133,6 @@ def start_linear(weight: Tensor, bias: Tensor) -> None:
     nn.init.kaiming_uniform_(weight, a=math.sqrt(5))
     bound = 1 / math.sqrt(weight[0].numel())
     nn.init.uniform_(bias, -bound, bound)
-
-
-def promote_scalars(state_dict: dict[str, Tensor], prefix: str = "") -> dict[str, Tensor]:
-    """Give 0-dim tensors one dimension, in place: checkpoints of an earlier form hold their alphas as scalars."""
-    for name, tensor in state_dict.items():
-        if tensor.ndim == 0 and name.startswith(prefix):
-            state_dict[name] = tensor.reshape(1)
-    return state_dict
 
 
 @dataclasses.dataclass(frozen=True)

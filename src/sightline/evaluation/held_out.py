@@ -10,7 +10,7 @@ from sightline.cameras import moves
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.clip import Clip
 from sightline.errors import SightlineError
-from sightline.lab.models import FRAMES, HELD_OUT_SEED, SIZE
+from sightline.lab.models import HELD_OUT_SEED, NUM_FRAMES, SIZE
 from sightline.worlds import STYLES, render_clip, sample_batch, sample_clip
 from sightline.worlds.batches import render_batches
 
@@ -32,7 +32,7 @@ def held_out_clips(count: int, device: torch.device | str = "cpu", depth: bool =
         raise SightlineError(f"clips is {count}: expected a multiple of {len(STYLES)}.")
     each = count // len(STYLES)
     seeds = range(HELD_OUT_SEED, HELD_OUT_SEED + each)
-    batches = [sample_batch(style, seeds, FRAMES, SIZE, SIZE) for style in STYLES]
+    batches = [sample_batch(style, seeds, NUM_FRAMES, SIZE, SIZE) for style in STYLES]
     if depth:
         rendered = [batch.render(device) for batch in batches]
         frames, depths = (torch.cat([pair[part].cpu() for pair in rendered]) for part in range(2))

@@ -1,4 +1,4 @@
-"""The lab model's parts: Wan2.2 TI2V in every class, at a size that trains in minutes and runs on a laptop."""
+"""The components of the lab model: the classes of Wan2.2 TI2V at a size that trains in minutes and runs on a laptop."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from diffusers import AutoencoderKLWan, UniPCMultistepScheduler, WanTransformer3
 from torch import nn
 from transformers import AutoTokenizer, UMT5Config, UMT5EncoderModel
 
+from sightline.backbones.model_info import LAB
 from sightline.backbones.stock import WanImageToVideoPipeline
 from sightline.errors import SightlineError
 from sightline.files import atomic_folder
 
-FRAMES, SIZE = 33, 128
+NUM_FRAMES, SIZE = LAB.num_frames, LAB.width
 LATENT_CHANNELS, LATENT_STRIDE = 16, 8
 TEXT_DIM, TEXT_TOKENS = 128, 64
 FLOW_SHIFT = 3.0
-HELD_OUT_SEED = 900_000  # scenes from this seed on are never trained on
+HELD_OUT_SEED = 900_000  # scenes of this and larger seeds are never trained on
 
 
 def lab_vae(seed: int = 0) -> AutoencoderKLWan:
-    """A 2.2-style residual VAE, 4 x 8 x 8, 6.6 M parameters, untrained."""
+    """An untrained residual VAE as in Wan2.2, of strides 4 x 8 x 8, with 6.6 M parameters."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         vae = AutoencoderKLWan(
@@ -48,7 +49,7 @@ def lab_vae(seed: int = 0) -> AutoencoderKLWan:
 
 
 def lab_transformer(seed: int = 0) -> WanTransformer3DModel:
-    """7 layers of 5 heads of 64, 11.3 M parameters, untrained."""
+    """An untrained transformer of 7 layers with 5 heads of 64 channels, 11.3 M parameters."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return WanTransformer3DModel(
@@ -66,6 +67,7 @@ def lab_transformer(seed: int = 0) -> WanTransformer3DModel:
 
 
 def lab_text_config(vocabulary: int) -> UMT5Config:
+    """The configuration of the text encoder, for a vocabulary of this size."""
     return UMT5Config(
         vocab_size=vocabulary,
         d_model=TEXT_DIM,
@@ -78,13 +80,14 @@ def lab_text_config(vocabulary: int) -> UMT5Config:
 
 
 def lab_text_encoder(vocabulary: int, seed: int = 0) -> UMT5EncoderModel:
+    """An untrained text encoder."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return UMT5EncoderModel(lab_text_config(vocabulary))
 
 
 def assemble(output: Path, vae: Path, text: Path, transformer: Path | None = None, seed: int = 0) -> Path:
-    """A whole image-to-video pipeline from its parts, as a folder in diffusers' layout; bfloat16."""
+    """Write a complete image-to-video pipeline, in bfloat16, made of these components; returns its folder."""
     for name, part in (("vae", vae), ("text", text), ("transformer", transformer)):
         if part is not None and not part.is_dir():
             raise SightlineError(f"{name} is {part}: found no folder there, expected a part of the lab model.")
@@ -105,6 +108,6 @@ def assemble(output: Path, vae: Path, text: Path, transformer: Path | None = Non
     with atomic_folder(output, overwrite=True) as folder:
         pipe.save_pretrained(folder)
         for file in (folder / "model_index.json", folder / "tokenizer" / "tokenizer_config.json"):
-            # The name by which every version of transformers knows the class; version 5 writes another.
+            # transformers 5 writes a class name that earlier versions do not know; this one works in all versions.
             file.write_text(file.read_text().replace("TokenizersBackend", "PreTrainedTokenizerFast"))
     return output

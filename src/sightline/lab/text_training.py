@@ -1,9 +1,8 @@
-"""The lab model's words: a tokenizer and a UMT5 encoder of its own, trained on the captions of the worlds.
+"""Trains the tokenizer and the UMT5 text encoder of the lab model on the captions of the procedural worlds.
 
     sightline lab text
 
-The encoder learns to fill in words that were masked, as text encoders of its kind do; nothing of the pictures is known to
-it. It takes a few minutes on a CPU.
+The encoder is trained to predict masked tokens; it never sees images. Training takes a few minutes on a CPU.
 """
 
 from __future__ import annotations
@@ -22,46 +21,53 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerFast, UMT5EncoderModel
 
 from sightline.files import atomic_folder, write_atomic
-from sightline.lab.models import HELD_OUT_SEED, TEXT_TOKENS, lab_text_encoder
+from sightline.lab.models import HELD_OUT_SEED, NUM_FRAMES, SIZE, TEXT_TOKENS, lab_text_encoder
 from sightline.worlds import STYLES, sample_batch
 from sightline.worlds.batches import map_in_processes
 
 VOCABULARY = 768
-MASKED = 0.25  # share of the tokens to be filled in
-_SPECIAL = ("<pad>", "</s>", "<unk>", "<extra_id_0>")  # UMT5's, the last one stands for a masked token
+MASKED = 0.25  # fraction of the tokens that are masked
+_SPECIAL = ("<pad>", "</s>", "<unk>", "<extra_id_0>")  # as in UMT5; the last one stands for a masked token
 _MASK, _PAD = 3, 0
 
 
 def train_text(
-    output: Path, *, captions: int = 6_000, steps: int = 1_000, batch: int = 64, rate: float = 2e-3, seed: int = 0
+    output: Path,
+    *,
+    captions: int = 6_000,
+    max_steps: int = 1_000,
+    batch_size: int = 64,
+    learning_rate: float = 2e-3,
+    seed: int = 0,
 ) -> dict[str, Any]:
-    """Write tokenizer and text_encoder below `output`, and return what was measured on held-out captions."""
+    """Train, write tokenizer and text_encoder into `output`, and return measurements on held-out captions."""
     console = Console(stderr=True, highlight=False)
     torch.manual_seed(seed)
     each = max(captions // len(STYLES), 1)
-    texts, others = captions_of(range(each)), captions_of(range(HELD_OUT_SEED, HELD_OUT_SEED + max(each // 10, 1)))
+    texts = sample_captions(range(each))
+    held_out_texts = sample_captions(range(HELD_OUT_SEED, HELD_OUT_SEED + max(each // 10, 1)))
     tokenizer = train_tokenizer(texts)
     encoder = lab_text_encoder(len(tokenizer), seed).train()
-    ids, held_out = tokens_of(tokenizer, texts), tokens_of(tokenizer, others)
-    optimiser = torch.optim.AdamW(encoder.parameters(), lr=rate, weight_decay=1e-2)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps, pct_start=0.1)
+    ids, held_out = tokenize(tokenizer, texts), tokenize(tokenizer, held_out_texts)
+    optimizer = torch.optim.AdamW(encoder.parameters(), lr=learning_rate, weight_decay=1e-2)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, total_steps=max_steps, pct_start=0.1)
     curve = []
-    for step in track(range(steps), "training the text encoder", console=console):
-        loss, _ = masked_loss(encoder, ids[torch.randint(len(ids), (batch,))])
-        optimiser.zero_grad(set_to_none=True)
+    for step in track(range(max_steps), "training the text encoder", console=console):
+        loss, _ = masked_loss(encoder, ids[torch.randint(len(ids), (batch_size,))])
+        optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(encoder.parameters(), 1.0)
-        optimiser.step()
+        optimizer.step()
         schedule.step()
         if step % 50 == 0:
             curve.append({"step": step, "loss": loss.item()})
     encoder.eval()
     with torch.no_grad():
         torch.manual_seed(seed)
-        loss, right = masked_loss(encoder, held_out)
+        loss, accuracy = masked_loss(encoder, held_out)
     measured: dict[str, Any] = {
         "held_out_loss": loss.item(),
-        "held_out_accuracy": right.item(),
+        "held_out_accuracy": accuracy.item(),
         "captions": len(texts),
         "vocabulary": len(tokenizer),
         "longest": int((ids != _PAD).sum(1).max()),
@@ -72,22 +78,25 @@ def train_text(
         tokenizer.save_pretrained(folder / "tokenizer")
         encoder.save_pretrained(folder / "text_encoder")
         write_atomic(folder / "measured.json", json.dumps(measured, indent=1))
-    console.print(f"held out: {right.item():.1%} of masked tokens filled in rightly; wrote {output}")
+    console.print(f"held out: {accuracy.item():.1%} of masked tokens predicted; wrote {output}")
     return measured
 
 
-def captions_of(seeds: range) -> list[str]:
+def sample_captions(seeds: range) -> list[str]:
+    """The captions of the worlds of these seeds, in every style."""
     groups = [(style, seeds[start : start + 100]) for style in STYLES for start in range(0, len(seeds), 100)]
-    return [caption for some in map_in_processes(partial(_captions, 33, 128), groups) for caption in some]
+    return [
+        caption for captions in map_in_processes(partial(_captions, NUM_FRAMES, SIZE), groups) for caption in captions
+    ]
 
 
-def _captions(frames: int, size: int, group: tuple[str, range]) -> list[str]:
+def _captions(num_frames: int, size: int, group: tuple[str, range]) -> list[str]:
     style, seeds = group
-    return list(sample_batch(style, seeds, frames, size, size).captions)
+    return list(sample_batch(style, seeds, num_frames, size, size).captions)
 
 
 def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
-    """Byte-pair pieces in lower case, most words being one. Every ASCII character is known: any prompt can be read."""
+    """Train a byte-pair tokenizer, in lower case; most words become one token. Every ASCII character is in its vocabulary."""
     from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>"))
@@ -111,16 +120,16 @@ def train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
     )
 
 
-def tokens_of(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> Tensor:  # -> [N, L]
+def tokenize(tokenizer: PreTrainedTokenizerFast, texts: list[str]) -> Tensor:  # -> [N, L]
+    """Token ids, padded to the longest text."""
     ids: Tensor = tokenizer(texts, padding=True, truncation=True, return_tensors="pt").input_ids
     return ids
 
 
-def masked_loss(
-    encoder: UMT5EncoderModel, ids: Tensor
-) -> tuple[Tensor, Tensor]:  # [B, L] -> loss, share filled in rightly
+def masked_loss(encoder: UMT5EncoderModel, ids: Tensor) -> tuple[Tensor, Tensor]:  # [B, L] -> loss, accuracy
+    """Cross-entropy of randomly masked tokens, and the fraction that is predicted correctly."""
     masked = (torch.rand(ids.shape) < MASKED) & (ids != _PAD)
     hidden = encoder(ids.masked_fill(masked, _MASK), attention_mask=(ids != _PAD).long()).last_hidden_state
     scores = hidden[masked] @ encoder.get_input_embeddings().weight.T / encoder.config.d_model**0.5
-    wanted = ids[masked]
-    return F.cross_entropy(scores, wanted), (scores.argmax(-1) == wanted).float().mean()
+    targets = ids[masked]
+    return F.cross_entropy(scores, targets), (scores.argmax(-1) == targets).float().mean()

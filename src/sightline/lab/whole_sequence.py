@@ -1,7 +1,7 @@
-"""A Wan VAE over a whole clip at once, with the weights and results of the stock one, for training and bulk encoding.
+"""Runs a Wan VAE on a whole clip at once, with the weights and the results of the stock one. For training.
 
-The stock VAE walks through a clip in chunks of four frames and hands features on from one to the next, which keeps memory
-small and a GPU idle. Only its resampling layers behave differently without that hand-over; here they do not.
+The stock VAE processes a clip in chunks of four frames and caches features between them. That saves memory but leaves a GPU
+idle. Without a cache, only its resampling layers behave differently; `prepare` makes them behave the same.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch import Tensor
 
 
 def prepare(vae: AutoencoderKLWan) -> AutoencoderKLWan:
-    """Give the resampling layers their whole-clip meaning where they are called without a cache. Changes `vae`; its own
-    encode and decode, which bring a cache, stay as they are."""
+    """Make the resampling layers process whole clips when they are called without a cache. Changes `vae` and returns it;
+    its own encode and decode, which use a cache, work as before."""
     for layer in vae.modules():
         if isinstance(layer, WanResample):
             layer.forward = MethodType(_resample, layer)
@@ -32,7 +32,7 @@ def encode(vae: AutoencoderKLWan, video: Tensor) -> Tensor:  # [B, 3, 4n + 1, H,
 
 
 def decode(vae: AutoencoderKLWan, latents: Tensor) -> Tensor:  # [B, z, n + 1, h, w] -> [B, 3, 4n + 1, H, W]
-    """As `vae.decode(latents).sample`, but not clamped to -1..1: a clamp has no gradient outside."""
+    """As `vae.decode(latents).sample`, but not clamped to -1..1, since a clamp has no gradient outside."""
     patches = vae.decoder(vae.post_quant_conv(latents), first_chunk=True)
     return unpatchify(patches, vae.config.patch_size or 1)
 
@@ -41,7 +41,7 @@ def _resample(self: Any, x: Tensor, feat_cache: Any = None, feat_idx: Any = (0,)
     if feat_cache is not None:
         return WanResample.forward(self, x, feat_cache, feat_idx)
     if self.mode == "upsample3d" and x.shape[2] > 1:
-        # Frame 0 stays one frame; each later one becomes two, from convolutions that do not see frame 0.
+        # Frame 0 stays one frame. Each later one becomes two, by convolutions that do not see frame 0.
         later = self.time_conv(x[:, :, 1:])  # [B, 2C, t - 1, h, w]
         first_half, second_half = later.chunk(2, dim=1)
         later = torch.stack([first_half, second_half], dim=3).flatten(2, 3)
