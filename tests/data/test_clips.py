@@ -98,8 +98,8 @@ def test_intrinsics_follow_the_crop(tmp_path: Path, size: tuple[int, int]):
         seen = clip.frames[frame, ..., 0].astype(float)
         expected = project(clip.trajectory, frame, point)
         columns, rows = np.meshgrid(np.arange(size[0]) + 0.5, np.arange(size[1]) + 0.5)
-        found = (seen * columns).sum() / seen.sum(), (seen * rows).sum() / seen.sum()
-        assert found == pytest.approx(expected, abs=0.15)
+        centroid = (seen * columns).sum() / seen.sum(), (seen * rows).sum() / seen.sum()
+        assert centroid == pytest.approx(expected, abs=0.15)
 
 
 def project(path: Trajectory, frame: int, point: torch.Tensor) -> tuple[float, float]:

@@ -33,15 +33,15 @@ def sideways(step: float, name: str = "take") -> Take:
 
 def test_known_answers(tmp_path: Path):
     write_dl3dv(tmp_path, sideways(0.5))
-    found = source_statistics(open_source(f"dl3dv:{tmp_path}?eta=2"), SPEC)
-    assert (found.shots, found.clips, found.frames, found.eta) == (1, 1, 5, 2.0)
-    assert found.path_length == pytest.approx(2.0)
-    assert found.turn == pytest.approx(0.0, abs=1e-6)
+    statistics = source_statistics(open_source(f"dl3dv:{tmp_path}?eta=2"), SPEC)
+    assert (statistics.shots, statistics.clips, statistics.frames, statistics.eta) == (1, 1, 5, 2.0)
+    assert statistics.path_length == pytest.approx(2.0)
+    assert statistics.turn == pytest.approx(0.0, abs=1e-6)
     # Frames 1 .. 4 at 0.5, 1, 1.5 and 2; the first frame does not count.
-    assert found.raw.percentile_5 == pytest.approx(0.5, rel=1e-4)
-    assert found.raw.percentile_95 == pytest.approx(2.0, rel=1e-4)
-    assert found.scaled.percentile_95 == pytest.approx(4.0, rel=1e-4)
-    assert found.normalised is None
+    assert statistics.raw.percentile_5 == pytest.approx(0.5, rel=1e-4)
+    assert statistics.raw.percentile_95 == pytest.approx(2.0, rel=1e-4)
+    assert statistics.scaled.percentile_95 == pytest.approx(4.0, rel=1e-4)
+    assert statistics.normalised is None
 
 
 def test_turn_is_in_degrees(tmp_path: Path):
@@ -50,32 +50,34 @@ def test_turn_is_in_degrees(tmp_path: Path):
     angle = torch.deg2rad(torch.tensor([0.0, 10, 20, 10, 0], dtype=torch.float64))
     poses[:, 0, 0], poses[:, 0, 2], poses[:, 2, 0], poses[:, 2, 2] = angle.cos(), angle.sin(), -angle.sin(), angle.cos()
     write_dl3dv(tmp_path, Take(take.frames, take.trajectory.replace(camera_to_world=poses)))
-    found = source_statistics(open_source(f"dl3dv:{tmp_path}"), SPEC)
-    assert found.turn == pytest.approx(40.0)
-    assert found.raw.median == pytest.approx(0.0, abs=1e-9)
-    assert math.isnan(suggested_etas([found])[0])
+    statistics = source_statistics(open_source(f"dl3dv:{tmp_path}"), SPEC)
+    assert statistics.turn == pytest.approx(40.0)
+    assert statistics.raw.median == pytest.approx(0.0, abs=1e-9)
+    assert math.isnan(suggested_etas([statistics])[0])
 
 
 def test_a_source_of_a_twentieth_wants_eta_20(tmp_path: Path):
     write_re10k(tmp_path / "re10k", sideways(0.4))
     write_omniworld(tmp_path / "omniworld", sideways(0.4 / 20))
-    found = [source_statistics(open_source(f"{kind}:{tmp_path / kind}"), SPEC) for kind in ("re10k", "omniworld")]
-    assert found[0].raw.median / found[1].raw.median == pytest.approx(20, rel=1e-3)
-    assert found[1].scaled.median == pytest.approx(found[0].scaled.median, rel=1e-3)
-    assert suggested_etas(found) == pytest.approx([1.0, 20.0], rel=1e-3)
+    statistics = [source_statistics(open_source(f"{kind}:{tmp_path / kind}"), SPEC) for kind in ("re10k", "omniworld")]
+    assert statistics[0].raw.median / statistics[1].raw.median == pytest.approx(20, rel=1e-3)
+    assert statistics[1].scaled.median == pytest.approx(statistics[0].scaled.median, rel=1e-3)
+    assert suggested_etas(statistics) == pytest.approx([1.0, 20.0], rel=1e-3)
 
 
 def test_near_depth_enters_when_it_is_known(tmp_path: Path):
     write_re10k(tmp_path / "re10k", sideways(0.4))
     write_panshot(tmp_path / "panshot", sideways(1.2), 0.1, 0.0, near_depth=3.0, video=False)
     spec = ClipSpec(num_frames=5, width=96, height=54, near_depth=True)
-    found = [source_statistics(open_source(f"{kind}:{tmp_path / kind}"), spec) for kind in ("re10k", "panshot")]
-    assert found[1].with_near_depth == 1
-    assert found[1].raw.median == pytest.approx(3 * found[0].raw.median, rel=1e-3)  # raw means raw, asked or not
-    assert found[1].normalised is not None
-    assert found[1].normalised.median == pytest.approx(found[0].raw.median, rel=1e-3)
-    assert suggested_etas(found) == pytest.approx([1.0, 1 / 3], rel=1e-3)
-    assert suggested_etas(found, near_depth=True) == pytest.approx([1.0, 1.0], rel=1e-3)
+    statistics = [source_statistics(open_source(f"{kind}:{tmp_path / kind}"), spec) for kind in ("re10k", "panshot")]
+    assert statistics[1].with_near_depth == 1
+    assert statistics[1].raw.median == pytest.approx(
+        3 * statistics[0].raw.median, rel=1e-3
+    )  # raw means raw, asked or not
+    assert statistics[1].normalised is not None
+    assert statistics[1].normalised.median == pytest.approx(statistics[0].raw.median, rel=1e-3)
+    assert suggested_etas(statistics) == pytest.approx([1.0, 1 / 3], rel=1e-3)
+    assert suggested_etas(statistics, near_depth=True) == pytest.approx([1.0, 1.0], rel=1e-3)
 
 
 def test_spread_is_of_order_statistics():
@@ -86,8 +88,8 @@ def test_a_sample_is_spread_over_the_list_and_broken_shots_are_counted_out(tmp_p
     for index in range(6):
         write_re10k(tmp_path, sideways(0.1 * (index + 1), f"t{index}"))
     (tmp_path / "pose_files" / "t3.txt").write_text("broken\n")
-    found = source_statistics(open_source(f"re10k:{tmp_path}"), SPEC, clips=2)
-    assert (found.shots, found.clips) == (6, 1)  # t0 and t3 were picked
+    statistics = source_statistics(open_source(f"re10k:{tmp_path}"), SPEC, clips=2)
+    assert (statistics.shots, statistics.clips) == (6, 1)  # t0 and t3 were picked
     with pytest.raises(SightlineError, match="re10k/t3"):
         source_statistics(open_source(f"re10k:{tmp_path}"), SPEC, clips=2, strict=True)
 
@@ -101,11 +103,11 @@ def test_no_pixels_are_needed(tmp_path: Path):
 
 def test_the_drawing_is_written_whole_or_refused(tmp_path: Path):
     write_re10k(tmp_path / "re10k", sideways(0.4))
-    found = [source_statistics(open_source(f"re10k:{tmp_path / 're10k'}"), SPEC)]
-    draw_moments(found, tmp_path / "a.png")
+    statistics = [source_statistics(open_source(f"re10k:{tmp_path / 're10k'}"), SPEC)]
+    draw_moments(statistics, tmp_path / "a.png")
     assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(SightlineError, match=r"has the suffix '\.bmp'"):
-        draw_moments(found, tmp_path / "a.bmp")
+        draw_moments(statistics, tmp_path / "a.bmp")
 
 
 # -- the verb -------------------------------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ def test_a_world_comes_back_from_the_layout_it_stands_in_for(tmp_path: Path, sty
     assert error == 0 if exact else error < CODEC_ERROR
 
 
-def test_a_world_is_filmed_to_measure_and_reported_in_its_own_units():
+def test_a_world_is_rendered_for_the_spec_and_reported_in_its_own_units():
     spec = ClipSpec(num_frames=5, stride=2, width=48, height=32)
     clips = Clips([open_source("worlds:openworld?clips=2&seed=7")], spec, strict=True)
     assert [window.name for window in clips.windows] == ["00000007@0", "00000008@0"]
@@ -100,13 +100,15 @@ def test_an_unknown_style():
 
 def test_the_gap_between_the_styles_closes_with_eta():
     spec = ClipSpec(num_frames=33, width=128, height=128)
-    found = {
+    statistics = {
         style: source_statistics(open_source(f"worlds:{style}?clips=60"), spec)
         for style in ("walkthrough", "orbit", "panorama", "openworld")
     }
-    raw, scaled = ({style: getattr(one, what).median for style, one in found.items()} for what in ("raw", "scaled"))
+    raw, scaled = (
+        {style: getattr(one, what).median for style, one in statistics.items()} for what in ("raw", "scaled")
+    )
     for style in ("walkthrough", "orbit", "panorama"):
         assert raw[style] > 9 * raw["openworld"]
     assert max(scaled.values()) < 5 * min(scaled.values())
-    assert found["panorama"].with_near_depth == 60
-    assert found["openworld"].normalised is None
+    assert statistics["panorama"].with_near_depth == 60
+    assert statistics["openworld"].normalised is None

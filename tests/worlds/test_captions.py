@@ -1,4 +1,4 @@
-"""Captions name what the first frame shows, through its true lens, the largest first; films start at any moment."""
+"""Captions name what the first frame shows, through its true lens, the largest first; videos start at any moment."""
 
 from __future__ import annotations
 

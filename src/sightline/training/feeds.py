@@ -29,14 +29,14 @@ from sightline.training.recipe import DataConfig
 
 
 class Feed:
-    """Training clips by number, in the order of the run, and held-out clips by index."""
+    """Batches of training clips in the order of the run, and of held-out clips by index."""
 
     def __init__(
         self,
         train: LatentDataset,
         held_out: LatentDataset,
         order: Order,
-        empty_text: Tensor,  # [L, D], the embedding of no prompt
+        empty_text: Tensor,  # [L, D], the embedding of the empty prompt
         with_camera: bool,
     ) -> None:
         self.train, self.held_out, self.order = train, held_out, order
@@ -45,31 +45,31 @@ class Feed:
     def micro_batches(
         self,
         start: int,
-        batch: int,
-        share: list[slice],
-        workers: int,
+        batch_size: int,
+        shards: list[slice],
+        num_workers: int,
         device: torch.device,
-        chance: Callable[[LatentBatch], Draw],
+        draw: Callable[[LatentBatch], Draw],
     ) -> Generator[tuple[LatentBatch, Draw], None, None]:
         """This process's micro-batches of the clips start, start + 1, ..., with the random draws of each.
 
-        batch: clips of a whole step, over all processes. share: the micro-batches of a step that are this process's.
+        batch_size: clips of a whole step, over all processes. shards: this process's micro-batches of a step.
         The next ones are read and drawn while one is used: a generator per clip is some hundred small launches, during
         which a device would idle. Closing the generator waits for those reads to end.
         """
 
         def load(indices: Sequence[int], clip_indices: Sequence[int]) -> tuple[LatentBatch, Draw]:
             read = self._read(self.train, indices, clip_indices).to(device)
-            return read, chance(read)
+            return read, draw(read)
 
-        indices, pool = self.order.from_position(start), ThreadPoolExecutor(max(workers, 1))
+        indices, pool = self.order.from_position(start), ThreadPoolExecutor(max(num_workers, 1))
         pending: list[Future[tuple[LatentBatch, Draw]]] = []
         try:
             while True:
-                while len(pending) <= workers * len(share):
-                    step, clip_indices = list(islice(indices, batch)), range(start, start + batch)
-                    pending += [pool.submit(load, step[rows], clip_indices[rows]) for rows in share]
-                    start += batch
+                while len(pending) <= num_workers * len(shards):
+                    step, clip_indices = list(islice(indices, batch_size)), range(start, start + batch_size)
+                    pending += [pool.submit(load, step[rows], clip_indices[rows]) for rows in shards]
+                    start += batch_size
                 yield pending.pop(0).result()
         finally:
             pool.shutdown(cancel_futures=True)
@@ -138,7 +138,7 @@ def _clips_of(data: DataConfig, part: Any) -> Clips:
 
 
 def _order(data: DataConfig, sources: Sequence[str], held_out: Sized, seed: int) -> Order:
-    """In which the training clips are seen; sources: of each of them, by name."""
+    """The order in which training clips are seen. sources: the name of each clip's source."""
     for name, part in (("training", sources), ("held-out", held_out)):
         if not len(part):
             raise SightlineError(

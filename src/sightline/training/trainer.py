@@ -93,7 +93,7 @@ def train(recipe: Recipe, resume: str | None = None) -> Path:
 
         batches = feed.micro_batches(
             done * recipe.optimizer.batch_size, recipe.optimizer.batch_size, micro_batches, recipe.data.num_workers, device,
-            chance=partial(draw, objective=recipe.objective, seed=recipe.seed),
+            draw=partial(draw, objective=recipe.objective, seed=recipe.seed),
         )  # fmt: skip
         clock = Clock(recipe.optimizer.max_seconds, accelerator)
         for step in report.steps(done, recipe.optimizer.max_steps):
