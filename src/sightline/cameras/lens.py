@@ -25,10 +25,14 @@ def intrinsics_from_mm(focal_mm: Tensor, width: int, height: int) -> Tensor:  # 
     return intrinsics_matrix(focal, focal, torch.full_like(focal, width / 2), torch.full_like(focal, height / 2))
 
 
-def intrinsics_from_fov(horizontal_degrees: float, width: int, height: int) -> Tensor:  # -> [3, 3]
-    """A centred pinhole with square pixels and the given horizontal field of view."""
-    focal_mm = FULL_FRAME_MM / (2 * math.tan(math.radians(horizontal_degrees) / 2))
-    return intrinsics_from_mm(torch.tensor(focal_mm, dtype=torch.float64), width, height)
+def intrinsics_from_fov(horizontal_degrees: float, width: int, height: int, xi: float = 0.0) -> Tensor:  # -> [3, 3]
+    """A centred lens with square pixels and this horizontal field of view.
+
+    A ray at half the angle meets the edge of the image: width / 2 = f sin / (cos + xi).
+    """
+    half = math.radians(horizontal_degrees) / 2
+    focal = torch.tensor(width / 2 * (math.cos(half) + xi) / math.sin(half), dtype=torch.float64)
+    return intrinsics_matrix(focal, focal, focal.new_tensor(width / 2), focal.new_tensor(height / 2))
 
 
 def pixel_rays(intrinsics: Tensor, pixels: Tensor, xi: float = 0.0) -> Tensor:  # [..., 3, 3], [..., 2] -> [..., 3]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from sightline.cameras import se3
+from sightline.cameras import defaults, se3
 from sightline.cameras.pose_checks import as_float64, checked_intrinsics, checked_poses
 from sightline.checks import number, whole_number
 from sightline.errors import SightlineError
@@ -38,7 +38,7 @@ class Trajectory:
     width: int
     height: int
     xi: float = 0.0
-    fps: float = 16.0
+    fps: float = defaults.FPS
     unit: str = "scene"
     near_depth: float | None = None
 

@@ -1,4 +1,4 @@
-"""From the numbers in a file to a Trajectory: lenses for formats that carry none, quaternions, frame rates."""
+"""From the numbers in a file to a Trajectory: options for what a format does not carry, quaternions, frame rates."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
 
-from sightline.cameras import se3
+from sightline.cameras import defaults, se3
 from sightline.cameras.formats._files import InputFile, shown
 from sightline.cameras.lens import intrinsics_from_mm
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 
-DEFAULT_WIDTH, DEFAULT_HEIGHT = 832, 480
-DEFAULT_FOCAL_MM = 28.0  # on a sensor 36 mm wide
-DEFAULT_FPS = 16.0
 _QUATERNION_TOLERANCE = 1e-2  # files print few digits; further from unit length the columns are something else
 
 
@@ -44,13 +41,34 @@ def build(
 
 @dataclass(frozen=True)
 class Lens:
+    """Intrinsics in pixels, and the size of the image they are for."""
+
     intrinsics: Tensor  # [3, 3] or [T, 3, 3]
     width: int
     height: int
 
 
-def lens_from_options(file: InputFile, width: Any, height: Any, focal_mm: Any = None, intrinsics: Any = None) -> Lens:
-    """The lens of a file that carries none: `intrinsics` in pixels, or a focal length on a sensor 36 mm wide."""
+class LensOptions(TypedDict, total=False):
+    """Options of the readers whose format carries no lens.
+
+    width, height: of the image in pixels, 832x480 by default.
+    focal_mm: focal length on a sensor 36 mm wide, 28 by default. intrinsics: in pixels, [3, 3] or [T, 3, 3], instead.
+    """
+
+    width: Any
+    height: Any
+    focal_mm: Any
+    intrinsics: Any
+
+
+def lens_from_options(
+    file: InputFile,
+    width: Any = defaults.WIDTH,
+    height: Any = defaults.HEIGHT,
+    focal_mm: Any = None,
+    intrinsics: Any = None,
+) -> Lens:
+    """The lens that `LensOptions` describe, each option checked."""
     columns, rows = file.whole(width, "the option width"), file.whole(height, "the option height")
     if intrinsics is not None:
         if focal_mm is not None:
@@ -61,7 +79,7 @@ def lens_from_options(file: InputFile, width: Any, height: Any, focal_mm: Any = 
             raise file.error(
                 f"found {shown(intrinsics)} as the option intrinsics, expected [3, 3] or [T, 3, 3] numbers."
             ) from None
-    focal = positive(file, DEFAULT_FOCAL_MM if focal_mm is None else focal_mm, "the option focal_mm")
+    focal = positive(file, defaults.FOCAL_MM if focal_mm is None else focal_mm, "the option focal_mm")
     return Lens(intrinsics_from_mm(torch.tensor(focal, dtype=torch.float64), columns, rows), columns, rows)
 
 
@@ -130,7 +148,7 @@ def fps_from_seconds(seconds: Sequence[float]) -> float:
     times = torch.tensor(seconds, dtype=torch.float64)
     spacing = float(times.diff().quantile(0.5)) if 1 < len(times) < 2**24 else 0.0
     fps = 1.0 / spacing if spacing > 0 else 0.0
-    return fps if 0 < fps < math.inf else DEFAULT_FPS
+    return fps if 0 < fps < math.inf else defaults.FPS
 
 
 def constant_lens(trajectory: Trajectory) -> bool:

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from sightline.cameras import se3
+from sightline.cameras import defaults, se3
 from sightline.cameras.formats import _colmap_binary
-from sightline.cameras.formats._build import DEFAULT_FPS, build, rotations_from_quaternions, warn_distortion
+from sightline.cameras.formats._build import build, rotations_from_quaternions, warn_distortion
 from sightline.cameras.formats._colmap_models import Camera, Image, checked_model, pinhole
 from sightline.cameras.formats._files import InputFile, natural_key, number_rows
 from sightline.cameras.formats._format import Format
@@ -32,7 +32,7 @@ class _Model:
     binary: bool
 
 
-def read(file: InputFile, *, fps: Any = DEFAULT_FPS) -> Trajectory:
+def read(file: InputFile, *, fps: Any = defaults.FPS) -> Trajectory:
     model = _find(file)
     cameras = _colmap_binary.read_cameras(model.cameras) if model.binary else _read_cameras(model.cameras)
     images = _colmap_binary.read_images(model.images) if model.binary else _read_images(model.images)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from typing_extensions import Unpack
 
+from sightline.cameras import defaults
 from sightline.cameras.formats._build import (
-    DEFAULT_FPS,
-    DEFAULT_HEIGHT,
-    DEFAULT_WIDTH,
+    LensOptions,
     build,
     lens_from_options,
     with_last_row,
@@ -23,16 +23,8 @@ from sightline.files import write_atomic
 COLUMNS = 12
 
 
-def read(
-    file: InputFile,
-    *,
-    width: Any = DEFAULT_WIDTH,
-    height: Any = DEFAULT_HEIGHT,
-    focal_mm: Any = None,
-    intrinsics: Any = None,
-    fps: Any = DEFAULT_FPS,
-) -> Trajectory:
-    lens = lens_from_options(file, width, height, focal_mm, intrinsics)
+def read(file: InputFile, *, fps: Any = defaults.FPS, **options: Unpack[LensOptions]) -> Trajectory:
+    lens = lens_from_options(file, **options)
     file.check_frame_count(len(file.rows))
     numbers = torch.tensor(
         [file.numbers(line, text, COLUMNS, "a 3x4 matrix row by row") for line, text in file.rows],

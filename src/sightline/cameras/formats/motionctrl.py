@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from typing_extensions import Unpack
 
-from sightline.cameras import se3
+from sightline.cameras import defaults, se3
 from sightline.cameras.formats._build import (
-    DEFAULT_FPS,
-    DEFAULT_HEIGHT,
-    DEFAULT_WIDTH,
+    LensOptions,
     build,
     lens_from_options,
     with_last_row,
@@ -27,16 +26,8 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.files import write_atomic
 
 
-def read(
-    file: InputFile,
-    *,
-    width: Any = DEFAULT_WIDTH,
-    height: Any = DEFAULT_HEIGHT,
-    focal_mm: Any = None,
-    intrinsics: Any = None,
-    fps: Any = DEFAULT_FPS,
-) -> Trajectory:
-    lens = lens_from_options(file, width, height, focal_mm, intrinsics)
+def read(file: InputFile, *, fps: Any = defaults.FPS, **options: Unpack[LensOptions]) -> Trajectory:
+    lens = lens_from_options(file, **options)
     frames = file.frames(file.json, "the file")
     numbers = torch.tensor(
         [file.matrix(pose, f"frame {frame}", 12) for frame, pose in enumerate(frames)], dtype=torch.float64

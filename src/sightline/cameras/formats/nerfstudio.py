@@ -13,8 +13,8 @@ from typing import Any
 
 import torch
 
+from sightline.cameras import defaults
 from sightline.cameras.formats._build import (
-    DEFAULT_FPS,
     build,
     constant_lens,
     flip_opengl,
@@ -30,7 +30,7 @@ _PERSPECTIVE = ("PINHOLE", "SIMPLE_PINHOLE", "PERSPECTIVE", "OPENCV", "SIMPLE_RA
 _DISTORTION = ("k1", "k2", "k3", "k4", "p1", "p2")
 
 
-def read(file: InputFile, *, width: Any = None, height: Any = None, fps: Any = DEFAULT_FPS) -> Trajectory:
+def read(file: InputFile, *, width: Any = None, height: Any = None, fps: Any = defaults.FPS) -> Trajectory:
     """`width` and `height` are needed only where the file states neither its size nor its principal point."""
     document, frames = file.json, _ordered_frames(file)
     poses, lenses, sizes = [], [], set()

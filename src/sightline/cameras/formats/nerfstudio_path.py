@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from sightline.cameras.formats._build import DEFAULT_FPS, build, flip_opengl, positive, warn_square_pixels
+from sightline.cameras import defaults
+from sightline.cameras.formats._build import build, flip_opengl, positive, warn_square_pixels
 from sightline.cameras.formats._files import InputFile, json_text, shown
 from sightline.cameras.formats._format import Format
 from sightline.cameras.lens import intrinsics_matrix
@@ -75,7 +76,7 @@ def _fps(file: InputFile, document: dict[str, Any], frames: int) -> float:
         return positive(file, document["fps"], "fps")
     if document.get("seconds") is not None:
         return frames / positive(file, document["seconds"], "seconds")
-    return DEFAULT_FPS
+    return defaults.FPS
 
 
 FORMAT = Format(

@@ -8,9 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sightline.cameras import se3
+from sightline.cameras import defaults, se3
 from sightline.cameras.formats._build import (
-    DEFAULT_FPS,
     build,
     image_size,
     rotations_from_quaternions,
@@ -23,7 +22,7 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.files import write_atomic
 
 
-def read(file: InputFile, *, width: Any = None, height: Any = None, fps: Any = DEFAULT_FPS) -> Trajectory:
+def read(file: InputFile, *, width: Any = None, height: Any = None, fps: Any = defaults.FPS) -> Trajectory:
     """Without the options, the image is twice the principal point: OmniWorld's is centred."""
     document = file.json
     quaternions = file.frames(file.field(document, "quats"), "quats")

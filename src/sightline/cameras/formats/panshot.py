@@ -10,11 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sightline.cameras import defaults
 from sightline.cameras.formats._arrays import NPY_MAGIC, npy_bytes, parse_npy
 from sightline.cameras.formats._build import (
-    DEFAULT_FPS,
-    DEFAULT_HEIGHT,
-    DEFAULT_WIDTH,
     build,
     lens_from_options,
     positive,
@@ -22,7 +20,7 @@ from sightline.cameras.formats._build import (
 )
 from sightline.cameras.formats._files import InputFile, shown
 from sightline.cameras.formats._format import Format
-from sightline.cameras.lens import intrinsics_matrix
+from sightline.cameras.lens import intrinsics_from_fov
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from sightline.files import reason, write_atomic
@@ -33,9 +31,9 @@ def read(
     *,
     x_fov: Any = None,
     xi: Any = 0.0,
-    width: Any = DEFAULT_WIDTH,
-    height: Any = DEFAULT_HEIGHT,
-    fps: Any = DEFAULT_FPS,
+    width: Any = defaults.WIDTH,
+    height: Any = defaults.HEIGHT,
+    fps: Any = defaults.FPS,
     near_depth_file: str | Path | None = None,
 ) -> Trajectory:
     """`x_fov` is the angle in degrees seen across the width, through the unified model's `xi` where it is not 0.
@@ -81,12 +79,11 @@ def sniff(file: InputFile) -> bool:
 
 
 def _intrinsics_from_fov(file: InputFile, x_fov: Any, xi: float, width: int, height: int) -> Tensor:  # [3, 3]
-    """A ray at half the angle meets the image's edge: width / 2 = f sin / (cos + xi)."""
-    half = math.radians(file.number(x_fov, "the option x_fov")) / 2
+    degrees = file.number(x_fov, "the option x_fov")
+    half = math.radians(degrees) / 2
     if not 0 < half < math.pi or math.cos(half) + xi <= 0:
         raise file.error(f"found {shown(x_fov)} as the option x_fov, expected degrees that xi = {xi:g} can see.")
-    focal = torch.tensor(width / 2 * (math.cos(half) + xi) / math.sin(half), dtype=torch.float64)
-    return intrinsics_matrix(focal, focal, focal.new_tensor(width / 2), focal.new_tensor(height / 2))
+    return intrinsics_from_fov(degrees, width, height, xi)
 
 
 def _write_near_depth(table: Path, clip_name: str, near_depth: float | None) -> None:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from typing_extensions import Unpack
 
+from sightline.cameras import defaults
 from sightline.cameras.formats._build import (
-    DEFAULT_FPS,
-    DEFAULT_HEIGHT,
-    DEFAULT_WIDTH,
+    LensOptions,
     build,
     lens_from_options,
 )
@@ -32,17 +32,10 @@ _WORLD = torch.tensor([[0, 0, 1, 0], [1, 0, 0, 0], [0, -1, 0, 0], [0, 0, 0, 1]],
 
 
 def read(
-    file: InputFile,
-    *,
-    camera: str = "cam01",
-    width: Any = DEFAULT_WIDTH,
-    height: Any = DEFAULT_HEIGHT,
-    focal_mm: Any = None,
-    intrinsics: Any = None,
-    fps: Any = DEFAULT_FPS,
+    file: InputFile, *, camera: str = "cam01", fps: Any = defaults.FPS, **options: Unpack[LensOptions]
 ) -> Trajectory:
-    """The path of one camera, in metres, relative to its first frame."""
-    lens = lens_from_options(file, width, height, focal_mm, intrinsics)
+    """The trajectory of one camera, in metres, relative to its first frame."""
+    lens = lens_from_options(file, **options)
     if not isinstance(camera, str):
         raise file.error(f"found {shown(camera)} as the option camera, expected a name such as 'cam01'.")
     document = file.json

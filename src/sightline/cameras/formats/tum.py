@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import torch
+from typing_extensions import Unpack
 
 from sightline.cameras import se3
 from sightline.cameras.formats._build import (
-    DEFAULT_HEIGHT,
-    DEFAULT_WIDTH,
+    LensOptions,
     build,
     fps_from_seconds,
     lens_from_options,
@@ -24,15 +23,8 @@ from sightline.files import write_atomic
 COLUMNS = 8
 
 
-def read(
-    file: InputFile,
-    *,
-    width: Any = DEFAULT_WIDTH,
-    height: Any = DEFAULT_HEIGHT,
-    focal_mm: Any = None,
-    intrinsics: Any = None,
-) -> Trajectory:
-    lens = lens_from_options(file, width, height, focal_mm, intrinsics)
+def read(file: InputFile, **options: Unpack[LensOptions]) -> Trajectory:
+    lens = lens_from_options(file, **options)
     file.check_frame_count(len(file.rows))
     lines = [line for line, _ in file.rows]
     numbers = torch.tensor(

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sightline.cameras import se3
+from sightline.cameras import defaults, se3
 from sightline.cameras.formats._arrays import ZIP_MAGIC, npz_array, npz_bytes
-from sightline.cameras.formats._build import DEFAULT_FPS, build, image_size
+from sightline.cameras.formats._build import build, image_size
 from sightline.cameras.formats._files import MAX_FRAMES, InputFile, shown
 from sightline.cameras.formats._format import Format
 from sightline.cameras.lens import intrinsics_matrix
@@ -26,7 +26,7 @@ def read(
     missing: str = "refuse",
     width: Any = None,
     height: Any = None,
-    fps: Any = DEFAULT_FPS,
+    fps: Any = defaults.FPS,
 ) -> Trajectory:
     """ViPE leaves out frames it could not place. `missing` says what to do: "refuse" them, or "fill" them.
 

@@ -7,14 +7,15 @@ from typing import Any
 
 import torch
 
-from sightline.cameras.formats._build import DEFAULT_FPS, build, image_size
+from sightline.cameras import defaults
+from sightline.cameras.formats._build import build, image_size
 from sightline.cameras.formats._files import MAX_FRAMES, InputFile, json_text, shown
 from sightline.cameras.formats._format import Format
 from sightline.cameras.trajectory import Trajectory
 from sightline.files import write_atomic
 
 
-def read(file: InputFile, *, width: Any = None, height: Any = None, fps: Any = DEFAULT_FPS) -> Trajectory:
+def read(file: InputFile, *, width: Any = None, height: Any = None, fps: Any = defaults.FPS) -> Trajectory:
     """Entries in the order of their numbers. Without the options, the image is twice the principal point."""
     document = file.json
     if not isinstance(document, dict):

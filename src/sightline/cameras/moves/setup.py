@@ -9,7 +9,7 @@ from typing import Literal, TypedDict, get_args
 import torch
 from torch import Tensor
 
-from sightline.cameras import lens, se3
+from sightline.cameras import defaults, lens, se3
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import number, whole_number
 from sightline.errors import SightlineError
@@ -38,12 +38,12 @@ class Shot(TypedDict, total=False):
 class Setup:
     """A `Shot` with its defaults filled in and checked, and the arithmetic that the moves share."""
 
-    frames: int = 81
+    frames: int = defaults.NUM_FRAMES
     easing: Easing = "linear"
-    focal_mm: float = 28.0
-    width: int = 832
-    height: int = 480
-    fps: float = 16.0
+    focal_mm: float = defaults.FOCAL_MM
+    width: int = defaults.WIDTH
+    height: int = defaults.HEIGHT
+    fps: float = defaults.FPS
 
     def __post_init__(self) -> None:
         for name in ("frames", "width", "height"):
