@@ -1,4 +1,4 @@
-"""Read what a model does with rays: each head's bilinear form, and the four terms of its attention scores."""
+"""Inspect how a model uses rays: the bilinear form of each head, and the four terms of its attention scores."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def main(output: Path = Path("outputs/reading")) -> None:
     torch.manual_seed(0)
     model = sl.CameraWanTransformer3DModel.from_transformer(tiny_transformer("ti2v-5b"), sl.Scope(alpha=1.0))
     form = sl.inspect.ray_form(model)
-    print(f"distance from the reciprocal form, layers x heads:\n{form.distance}")  # 0: nothing is trained yet
+    print(f"distance from the reciprocal form, layers x heads:\n{form.distance}")  # 0, since nothing is trained yet
 
-    # One token in the middle of the last frame asks; how does each term answer over the frame before?
+    # The query is one token in the middle of the last frame; the terms are shown over the tokens of the frame before.
     rows, columns = 12, 16
-    path = sl.moves.orbit(degrees=40, frames=9, width=256, height=192)
-    camera = sl.CameraTokens.from_trajectory(path, grid=(3, rows, columns))
+    trajectory = sl.moves.orbit(degrees=40, frames=9, width=256, height=192)
+    camera_tokens = sl.CameraTokens.from_trajectory(trajectory, grid=(3, rows, columns))
     token = (2 * rows + rows // 2) * columns + columns // 2
     terms = sl.inspect.score_terms(
         model,
@@ -31,7 +31,7 @@ def main(output: Path = Path("outputs/reading")) -> None:
         hidden_states=torch.randn(1, 48, 3, 2 * rows, 2 * columns),
         timestep=torch.tensor([500.0]),
         encoder_hidden_states=torch.randn(1, 7, 32),
-        attention_kwargs={"camera": camera},
+        attention_kwargs={"camera": camera_tokens},
     )
     named = {
         "A content": terms.content,

@@ -12,15 +12,15 @@ import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 WRITES = {
-    "01_film_an_orbit.py": {"video.mp4", "path.png", "path.json", "proof.json"},
+    "01_generate_an_orbit.py": {"video.mp4", "trajectory.png", "trajectory.json", "comparison.json"},
     "02_moves_and_files.py": {"push_then_pan.png", "there_and_back.json", "clip.txt", "transforms.json", "sparse"},
     "03_train_the_camera.py": {"camera.safetensors"},
     "04_read_a_model.py": {"score_terms.png"},
-    "05_film_a_world.py": {"walk.mp4", "walk.json", "loop.mp4", "loop.json", "depth.png"},
+    "05_render_a_world.py": {"walk.mp4", "walk.json", "loop.mp4", "loop.json", "depth.png"},
 }
 SMALL = {
-    "01_film_an_orbit.py": ["--frames", "9", "--width", "64", "--height", "64", "--steps", "2"],
-    "05_film_a_world.py": ["--frames", "5", "--size", "32"],
+    "01_generate_an_orbit.py": ["--num-frames", "9", "--width", "64", "--height", "64", "--num-inference-steps", "2"],
+    "05_render_a_world.py": ["--num-frames", "5", "--size", "32"],
 }
 
 
@@ -36,4 +36,4 @@ def test_example(name, tmp_path):
     assert ran.returncode == 0, ran.stderr[-2000:]
     assert WRITES[name] <= {path.name for path in tmp_path.iterdir()}
     if name.startswith("01"):
-        assert json.loads((tmp_path / "proof.json").read_text())["largest difference"] == 0
+        assert json.loads((tmp_path / "comparison.json").read_text())["largest_difference"] == 0

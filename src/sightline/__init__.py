@@ -3,8 +3,8 @@
 import sightline as sl
 
 pipe = sl.load_pipeline("Wan-AI/Wan2.2-TI2V-5B-Diffusers", camera="path/to/scope")
-path = sl.moves.orbit(degrees=30, target_depth=2.0, frames=81)
-video = sl.generate(pipe, "first.png", "a quiet kitchen", path)
+trajectory = sl.moves.orbit(degrees=30, target_depth=2.0, frames=81)
+video = sl.generate(pipe, "first.png", "a quiet kitchen", trajectory)
 sl.save_video(video, "out.mp4")
 """
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sightline.generation.generate import camera_tokens, generate
     from sightline.video import save_video
 
-# Where each public name lives. Loaded on first use: `sightline --help` and the camera room need no diffusion library.
+# The module of each public name. It is imported on first use, so that `sightline --help` and `sl.moves` need no diffusers.
 _MODULES = {
     "encodings": "sightline.encodings",
     "evaluation": "sightline.evaluation",
