@@ -26,9 +26,10 @@ from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.data.latents import LatentBatch
 from sightline.training import memory
 from sightline.training.objective import draw, flow_matching_loss
+from sightline.training.optimizer import make_optimizer
 from sightline.training.recipe import DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig, Recipe
 from sightline.training.trainable import choose_trainable
-from sightline.training.trainer import autocast, make_optimizer
+from sightline.training.trainer import autocast
 
 RELEASES = {"5b": TI2V_5B, "14b": I2V_A14B}
 

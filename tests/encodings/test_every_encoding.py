@@ -23,11 +23,11 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.encodings import ENCODINGS, encoding_from_config
 from sightline.errors import SightlineError
 from sightline.training.feeds import make_feed
+from sightline.training.model import build_model, load_base
 from sightline.training.objective import draw, flow_matching_loss
+from sightline.training.optimizer import make_optimizer, set_learning_rate
 from sightline.training.recipe import DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig, Recipe
-from sightline.training.setup import build_model, load_base
 from sightline.training.trainable import choose_trainable
-from sightline.training.trainer import make_optimizer, set_rate
 from tests.conftest import TOLERANCE, model_inputs, random_trajectory, smooth_trajectory, wake
 
 # Not the base model at the start, by how much: the largest change of the output, in parts of its standard deviation.
@@ -272,7 +272,7 @@ def test_a_few_steps_lower_the_loss(row, clips):
         loss = flow_matching_loss(model, batch, drawn).mean()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(trainable.values(), 1.0)
-        set_rate(optimizer, settings, step)
+        set_learning_rate(optimizer, settings, step)
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from sightline.cli import main
-from sightline.training.curves import read_log, smoothed
+from sightline.training.curves import read_log, running_mean
 
 
 def write_log(folder, losses):
@@ -21,7 +21,7 @@ def write_log(folder, losses):
 
 
 def test_a_running_mean_looks_back_only():
-    assert np.allclose(smoothed([1.0, 3.0, 5.0, 7.0], 2), [1, 2, 4, 6])
+    assert np.allclose(running_mean([1.0, 3.0, 5.0, 7.0], 2), [1, 2, 4, 6])
 
 
 def test_the_curves_of_runs_are_drawn(tmp_path):

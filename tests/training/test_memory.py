@@ -37,8 +37,8 @@ def benchmark():
 def test_estimates_of_the_real_configurations_are_near_the_measured_peaks(
     benchmark, name, train, with_camera, measured
 ):
-    config, spatial = benchmark.CONFIGS[name], benchmark.SPATIAL[name]
-    estimated = benchmark.estimated_gib(config, with_camera, PAPER_SIZE, spatial, train)
+    release = benchmark.RELEASES[name]
+    estimated = benchmark.estimated_gib(dict(release.transformer), with_camera, PAPER_SIZE, release.stride, train)
     assert abs(estimated / measured - 1) < 0.05
 
 
@@ -65,18 +65,18 @@ def kept_bytes(model, with_camera, objective):
         torch.zeros(1, 4, 5, 32, 32), torch.zeros(1, 4, 32), camera, clip_indices=[0], empty_text=torch.zeros(4, 32)
     )
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    kept = {}
+    saved = {}
 
     def note(tensor):
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = (storage.nbytes(), tensor)  # held, so that no address is used twice
+            saved[storage.data_ptr()] = (storage.nbytes(), tensor)  # held, so that no address is used twice
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor), torch.autocast("cpu", torch.bfloat16):
         loss = flow_matching_loss(model, batch, draw(batch, objective, 0))
     assert loss.requires_grad
-    return sum(size for size, _ in kept.values())
+    return sum(size for size, _ in saved.values())
 
 
 @pytest.mark.parametrize("with_camera", [False, True])
@@ -97,28 +97,30 @@ def test_what_a_run_needs_follows_its_settings():
     recipe = Recipe(
         model=ModelConfig(), data=DataConfig(cache="none"), optimizer=OptimizerConfig(batch_size=8, micro_batch_size=1)
     )
-    found = memory.estimate(model, recipe, TOKENS, processes=1)
-    assert found.accumulates and not memory.estimate(model, recipe, TOKENS, processes=8).accumulates
+    estimate = memory.estimate(model, recipe, TOKENS, processes=1)
+    assert estimate.accumulates and not memory.estimate(model, recipe, TOKENS, processes=8).accumulates
     checkpointed = changed(recipe, "model", gradient_checkpointing=True)
-    assert memory.estimate(model, checkpointed, TOKENS, 1).inputs < found.inputs / 10
+    assert memory.estimate(model, checkpointed, TOKENS, 1).inputs < estimate.inputs / 10
     four = changed(recipe, "optimizer", micro_batch_size=4)
-    assert memory.estimate(model, four, TOKENS, 1).inputs == 4 * found.inputs
+    assert memory.estimate(model, four, TOKENS, 1).inputs == 4 * estimate.inputs
     sharded = memory.estimate(model, changed(recipe, parallel="fsdp2"), TOKENS, processes=8)
-    assert sharded.optimizer == found.optimizer // 8 and sharded.total < memory.estimate(model, recipe, TOKENS, 8).total
+    assert (
+        sharded.optimizer == estimate.optimizer // 8 and sharded.total < memory.estimate(model, recipe, TOKENS, 8).total
+    )
     averaged = memory.estimate(model, changed(recipe, "optimizer", ema_decay=0.99), TOKENS, 1)
-    assert averaged.total - found.total == averaged.average == found.gradients
+    assert averaged.total - estimate.total == averaged.ema == estimate.gradients
 
 
 def test_a_run_that_cannot_fit_says_what_to_change(monkeypatch):
     recipe = Recipe(
         model=ModelConfig(), data=DataConfig(cache="none"), optimizer=OptimizerConfig(batch_size=8, micro_batch_size=2)
     )
-    found = memory.estimate(small_model(2, with_camera=True), recipe, TOKENS, processes=1)
-    assert "memory per device, estimated" in memory.require_fit(found, recipe, torch.device("cpu"))
+    estimate = memory.estimate(small_model(2, with_camera=True), recipe, TOKENS, processes=1)
+    assert "memory per device, estimated" in memory.require_fit(estimate, recipe, torch.device("cpu"))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1000, 1000))
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 0)
     with pytest.raises(
         SightlineError, match=r"try model.gradient_checkpointing: true, or optimizer.micro_batch_size: 1"
     ) as e:
-        memory.require_fit(found, recipe, torch.device("cuda"))
+        memory.require_fit(estimate, recipe, torch.device("cuda"))
     assert "\n" not in str(e.value)

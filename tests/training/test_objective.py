@@ -96,13 +96,13 @@ def test_chance_keeps_the_stated_shares():
         torch.zeros(4000, 1, 1, 1, 1), torch.zeros(4000, 1, 1), clip_indices=range(4000), empty_text=torch.zeros(1, 1)
     )
     drawn = draw(batch, objective, seed=0)
-    for found, share in (
+    for dropped, fraction in (
         (drawn.first_frame_given, 0.8),
         (drawn.text_dropped, 0.1),
         (drawn.camera_dropped, 0.2),
         (drawn.log_scale != 0, 0.3),
     ):
-        assert abs(found.float().mean().item() - share) < 0.03
+        assert abs(dropped.float().mean().item() - fraction) < 0.03
     moved = drawn.log_scale[drawn.log_scale != 0]
     assert moved.min() >= -1.2 and moved.max() <= 1.6
     assert abs(drawn.noise.std().item() - 1) < 0.05

@@ -32,10 +32,10 @@ def test_tensorboard_gets_scalars_and_a_strip_of_frames(small, tmp_path):
 
     report_everything(changed(small, report_to="tensorboard"), tmp_path / "run")
     events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
-    found = {tag: (events.Scalars(tag)[0].step, events.Scalars(tag)[0].value) for tag in events.Tags()["scalars"]}
-    assert found["train/loss"] == (3, 0.5) and found["train/grad_norm"] == (3, 1.5)
-    assert found["train/clips_per_second"] == (3, small.optimizer.batch_size / 2)
-    assert found["validation/loss"] == (4, 0.25) and found["validation/alpha_q/0"] == (4, 0.75)
+    scalars = {tag: (events.Scalars(tag)[0].step, events.Scalars(tag)[0].value) for tag in events.Tags()["scalars"]}
+    assert scalars["train/loss"] == (3, 0.5) and scalars["train/grad_norm"] == (3, 1.5)
+    assert scalars["train/clips_per_second"] == (3, small.optimizer.batch_size / 2)
+    assert scalars["validation/loss"] == (4, 0.25) and scalars["validation/alpha_q/0"] == (4, 0.75)
     (picture,) = events.Images("true beside generated 0")
     assert picture.step == 4
     assert (picture.height, picture.width % 6) == (4, 0) and 2 * 6 <= picture.width <= 9 * 6

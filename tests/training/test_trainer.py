@@ -68,9 +68,9 @@ def test_ten_kills_change_nothing(small, tmp_path):
             for part in PARTS:
                 assert read_shards(path / part)  # every checkpoint that exists can be read
     trainer.train(killed, resume="latest")
-    found = tensors_of(tmp_path / "killed")
-    assert found.keys() == expected.keys()
-    assert all(torch.equal(found[name], expected[name]) for name in expected)
+    resumed = tensors_of(tmp_path / "killed")
+    assert resumed.keys() == expected.keys()
+    assert all(torch.equal(resumed[name], expected[name]) for name in expected)
     assert not list((tmp_path / "killed" / "checkpoints").glob(".writing*"))
 
 
@@ -151,9 +151,11 @@ def test_a_run_goes_on_from_a_camera_file_with_lora_weights(small, tmp_path, tra
     again = replace(changed(recipe, "model", trainable=train, camera=str(first)), output=str(tmp_path / "again"))
     again = changed(again, "optimizer", max_steps=1, learning_rate=1e-12)  # a step that changes next to nothing
     second = load_file(export(trainer.train(again), tmp_path / "second.safetensors"))
-    kept = load_file(first)
-    assert any("lora_B" in name and tensor.abs().max() > 0 for name, tensor in kept.items())
-    assert set(second) == set(kept) and all(torch.allclose(second[name], kept[name], atol=1e-6) for name in kept)
+    first_weights = load_file(first)
+    assert any("lora_B" in name and tensor.abs().max() > 0 for name, tensor in first_weights.items())
+    assert set(second) == set(first_weights) and all(
+        torch.allclose(second[name], first_weights[name], atol=1e-6) for name in first_weights
+    )
     if train == "lora":
         with pytest.raises(SightlineError, match="lora_rank is 4"):
             trainer.train(replace(changed(again, "model", lora_rank=4), output=str(tmp_path / "other")))
@@ -280,8 +282,8 @@ def test_one_process_ddp_and_fsdp2_train_alike_and_continue_each_other(small, tm
 
     expected, losses = tensors_of(runs["one"].output), losses_of(runs["one"].output)
     for parallel in ("ddp", "fsdp2"):
-        found = losses_of(runs[parallel].output)
-        assert all(abs(found[step] - losses[step]) < 1e-5 for step in losses), parallel
+        parallel_losses = losses_of(runs[parallel].output)
+        assert all(abs(parallel_losses[step] - losses[step]) < 1e-5 for step in losses), parallel
         tensors = tensors_of(runs[parallel].output)
         assert tensors.keys() == expected.keys()
         for part in PARTS:  # each process wrote a shard of its own; read_shards has seen each number once
@@ -295,7 +297,7 @@ def test_one_process_ddp_and_fsdp2_train_alike_and_continue_each_other(small, tm
 
 def test_a_checkpoint_fills_what_it_was_made_from(small):
     run = trainer.train(changed(small, "optimizer", max_steps=2))
-    from sightline.training.setup import build_model, load_base
+    from sightline.training.model import build_model, load_base
     from sightline.training.trainable import choose_trainable
 
     model = build_model(load_base(small.model), small.model)

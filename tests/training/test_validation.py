@@ -22,6 +22,6 @@ def test_encoding_and_decoding_in_several_threads_give_what_one_gives():
         encoding = [pool.submit(encoder.latents, video) for video in videos]
         reading = [pool.submit(encoder.text, words) for words in captions]
         decoding = [decode(pipe, latents[0]) for _ in range(4)]
-    assert all(torch.equal(found.result(), expected) for found, expected in zip(encoding, latents, strict=True))
-    assert all(torch.equal(found.result(), expected) for found, expected in zip(reading, texts, strict=True))
-    assert all((found == decoded).all() for found in decoding)
+    assert all(torch.equal(future.result(), expected) for future, expected in zip(encoding, latents, strict=True))
+    assert all(torch.equal(future.result(), expected) for future, expected in zip(reading, texts, strict=True))
+    assert all((video == decoded).all() for video in decoding)

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from sightline.errors import SightlineError
 from sightline.evaluation.metrics.frechet import FrechetDistance
 from sightline.files import read_json, write_atomic
-from sightline.training.settings import filled
+from sightline.settings import from_dict
 
 SETTINGS, SCORES_FILE, RESULTS = "settings.json", "scores.json", "results.json"
 EXPECTED = "a file of sightline evaluate"
@@ -179,7 +179,7 @@ def from_json(kind: type[Kind], content: Any, file: Path) -> Kind:
     names = [item.name for item in dataclasses.fields(kind) if item.default is item.default_factory]  # type: ignore[arg-type]
     if isinstance(content, dict) and (missing := [name for name in names if name not in content]):
         raise SightlineError(f"{file} has no {missing[0]}: expected the results of sightline evaluate.")
-    return filled(kind, content, f"{file}: ")
+    return from_dict(kind, content, f"{file}: ")
 
 
 def write_result(file: Path, value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Loss curves of runs, from what each keeps in its folder."""
+"""Loss curves of runs, read from the logs in their folders."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _HELD_OUT = {  # what validation writes: name in the log, and label in the legen
 
 
 def read_log(run: Path) -> list[dict[str, Any]]:
-    """The lines of a run's log, the last of which may be cut short by a kill; or the curve that a stage of the lab measured."""
+    """The lines of a run's log; or, in the folder of a stage of the lab, the curve that it measured."""
     file, measured = run / "log.jsonl", run / "measured.json"
     if file.is_file():
-        lines = list(_whole_lines(file))
+        lines = list(_read_lines(file))
     elif measured.is_file():
         file, lines = measured, read_json(measured, "measurements of sightline lab").get("curve", [])
     else:
@@ -37,7 +37,8 @@ def read_log(run: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def _whole_lines(file: Path) -> Iterator[dict[str, Any]]:
+def _read_lines(file: Path) -> Iterator[dict[str, Any]]:
+    """The lines that are complete JSON: a killed run may leave half a line at the end."""
     for line in file.read_text().splitlines():
         try:
             yield json.loads(line)
@@ -45,8 +46,8 @@ def _whole_lines(file: Path) -> Iterator[dict[str, Any]]:
             continue
 
 
-def smoothed(values: Sequence[float], window: int) -> np.ndarray:
-    """A running mean over at most `window` values up to and with each."""
+def running_mean(values: Sequence[float], window: int) -> np.ndarray:
+    """The mean of each value and up to `window` - 1 values before it."""
     total = np.concatenate([[0.0], np.cumsum(values)])
     last = np.arange(1, len(values) + 1)
     first = np.maximum(last - window, 0)
@@ -63,7 +64,7 @@ def draw_curves(runs: Sequence[Path], output: Path, window: int = 100) -> None:
 def _loss_curve(run: Path, window: int) -> LossCurve:
     lines = read_log(run)
     steps = [line for line in lines if "step" in line and math.isfinite(line["loss"])]
-    losses = smoothed([line["loss"] for line in steps], window)
+    losses = running_mean([line["loss"] for line in steps], window)
     held_out = {
         label: [(line["validation"], line[name]) for line in lines if "validation" in line and name in line]
         for name, label in _HELD_OUT.items()

@@ -1,4 +1,4 @@
-"""From a checkpoint to a model that anybody loads: the diffusers layout, or a camera file."""
+"""Export a checkpoint: the whole model in diffusers' layout, or its camera weights alone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from sightline.backbones.camera_weights import save_camera
 from sightline.backbones.wan import ENCODING_KEY
@@ -13,8 +14,8 @@ from sightline.backbones.weights_digest import weights_digest
 from sightline.errors import SightlineError
 from sightline.files import atomic_folder
 from sightline.training import checkpoint
+from sightline.training.model import build_model, load_base
 from sightline.training.recipe import Recipe
-from sightline.training.setup import build_model, load_base
 from sightline.training.trainable import choose_trainable
 
 
@@ -22,47 +23,25 @@ def export(
     run: Path,
     output: Path,
     which: str = "latest",
-    averaged: bool | None = None,
+    ema: bool | None = None,
     *,
     dtype: torch.dtype = torch.float32,
     shard_size: str = "5GB",
 ) -> Path:
-    """Write a run's model: a folder for from_pretrained, or, for an output named *.safetensors, the camera alone, with
-    the LoRA weights of a run that trained such.
+    """Write a run's model: a folder for from_pretrained or, for an output named *.safetensors, the camera weights alone,
+    with the LoRA weights of a run that trained LoRA.
 
-    averaged: the moving average rather than the last weights; None takes it where there is one.
-    dtype: of a folder's weights; the camera's stay float32. shard_size: of a folder's files at most.
+    which: "latest" or a checkpoint's path. ema: export the moving average instead of the last weights; None does so where
+    the run kept one. dtype: of the weights in a folder; the encoding's stay float32. shard_size: the largest file of a folder.
     """
     if not (run / "recipe.yaml").is_file():
         raise SightlineError(f"{run} is no run: expected the folder that sightline train wrote.")
     if output.exists() and output.suffix != ".safetensors":
         raise SightlineError(f"{output} exists already: expected a new folder.")
     recipe = Recipe.from_yaml(run / "recipe.yaml")
-    found = checkpoint.find_checkpoint(run, which)
-    if found is None:
-        raise SightlineError(f"{run} has no checkpoint yet: expected a run that has written one.")
-    pipe = load_base(recipe.model)
-    base = weights_digest(getattr(pipe, recipe.model.component))
-    model: Any = build_model(pipe, recipe.model)
-    trainable = choose_trainable(model, recipe.model)
-    has_average = checkpoint.has_ema(found)
-    if averaged and not has_average:
-        raise SightlineError(f"{found} holds no moving average: expected a run with optimizer.ema_decay.")
-    average = (
-        {name: torch.empty_like(p) for name, p in trainable.items()} if has_average and averaged is not False else None
-    )
-    checkpoint.load_checkpoint(found, base, trainable, None, average)
-    if average is not None:
-        with torch.no_grad():
-            for name, tensor in average.items():
-                trainable[name].copy_(tensor)
+    model, trainable = _load_trained(run, recipe, which, ema)
     if output.suffix == ".safetensors":
-        beyond = [name for name in trainable if ENCODING_KEY not in name and "lora_" not in name]
-        if beyond:
-            raise SightlineError(
-                f"{output} would hold the camera alone, but model.trainable was {recipe.model.trainable!r} ({beyond[0]} and "
-                "more): expected a folder as output."
-            )
+        _require_camera_alone(trainable, recipe, output)
         save_camera(model, output, recipe.model.component)
         return output
     if getattr(model, "peft_config", None):
@@ -74,3 +53,29 @@ def export(
     with atomic_folder(output) as folder:
         model.eval().save_pretrained(folder, max_shard_size=shard_size)
     return output
+
+
+def _load_trained(run: Path, recipe: Recipe, which: str, ema: bool | None) -> tuple[Any, dict[str, nn.Parameter]]:
+    """The model with the weights of a checkpoint, and those of its parameters that were trained."""
+    path = checkpoint.find_checkpoint(run, which)
+    if path is None:
+        raise SightlineError(f"{run} has no checkpoint yet: expected a run that has written one.")
+    pipe = load_base(recipe.model)
+    base = weights_digest(getattr(pipe, recipe.model.component))
+    model = build_model(pipe, recipe.model)
+    trainable = choose_trainable(model, recipe.model)
+    use_ema = checkpoint.has_ema(path) if ema is None else ema
+    # The average is read after the weights, and over them.
+    averages = {name: parameter.detach() for name, parameter in trainable.items()} if use_ema else None
+    checkpoint.load_checkpoint(path, base, trainable, None, averages)
+    return model, trainable
+
+
+def _require_camera_alone(trainable: dict[str, nn.Parameter], recipe: Recipe, output: Path) -> None:
+    """Refuse camera weights of a run that also trained the backbone."""
+    backbone = [name for name in trainable if ENCODING_KEY not in name and "lora_" not in name]
+    if backbone:
+        raise SightlineError(
+            f"{output} would hold the camera alone, but model.trainable was {recipe.model.trainable!r} ({backbone[0]} and "
+            "more): expected a folder as output."
+        )

@@ -1,4 +1,4 @@
-"""How much memory a run needs, before it starts."""
+"""An estimate of the memory that a run needs on each device, made before it starts."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _FFN_BACKWARD = 4  # of gradients, while the backward pass goes through it
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes on each device. The parts are not all there at once: `total` is the most of any moment of a step."""
+    """Bytes on each device. The parts are not all needed at the same time: `total` is the peak of a step."""
 
     weights: int
     gradients: int
     optimizer: int  # AdamW's two moments
-    average: int
-    copies: int  # of weights in bf16, which autocast keeps until the forward pass is over
-    inputs: int  # what blocks keep between the passes
-    block: int  # what the block in work needs
-    accumulates: bool  # gradients of earlier micro-batches wait during the passes
+    ema: int
+    copies: int  # bfloat16 copies of weights, which autocast keeps until the forward pass is over
+    inputs: int  # what all blocks keep from the forward to the backward pass
+    block: int  # what the block that is being computed needs
+    accumulates: bool  # whether gradients of earlier micro-batches are held during the passes
 
     @property
     def forward(self) -> int:
@@ -39,23 +39,23 @@ class Estimate:
 
     @property
     def backward(self) -> int:
-        # Otherwise gradients come as fast as the blocks' inputs go.
+        # Without accumulation, gradients are made at the pace at which the blocks' inputs are freed.
         held = self.inputs + self.gradients if self.accumulates else max(self.inputs, self.gradients)
         return held + self.block
 
     @property
     def update(self) -> int:
-        return 2 * self.gradients  # AdamW takes the roots of all second moments in one go
+        return 2 * self.gradients  # AdamW computes the square roots of all second moments at once
 
     @property
     def total(self) -> int:
-        return self.weights + self.optimizer + self.average + max(self.forward, self.backward, self.update)
+        return self.weights + self.optimizer + self.ema + max(self.forward, self.backward, self.update)
 
 
 def estimate(model: Any, recipe: Recipe, tokens: int, processes: int) -> Estimate:
-    """Float32 master weights, gradients and AdamW's two moments; activations by what each block keeps for its backward.
+    """Float32 master weights, gradients and AdamW's two moments, and the activations that blocks keep for the backward pass.
 
-    With gradient checkpointing a block keeps its input alone, and everything is there for the one block in work.
+    With gradient checkpointing, a block keeps its input only, and one block at a time needs everything.
     """
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
     everything = sum(p.numel() for p in model.parameters())
@@ -67,35 +67,35 @@ def estimate(model: Any, recipe: Recipe, tokens: int, processes: int) -> Estimat
     per_channel = _BLOCK + (_CAMERA if hasattr(model, "encoding_layers") else 0)
     if recipe.objective.image_to_video_prob > 0 and config.in_channels == config.out_channels:
         per_channel += _TIME_PER_TOKEN
-    kept = numbers * (per_channel * width + _FFN * config.ffn_dim)
-    in_work = numbers * _FFN_BACKWARD * config.ffn_dim
+    block_activations = numbers * (per_channel * width + _FFN * config.ffn_dim)
+    block_gradients = numbers * _FFN_BACKWARD * config.ffn_dim
     checkpointing = recipe.model.gradient_checkpointing
-    # Autocast remembers its copies of trained weights; those of frozen ones stay only where a backward pass needs them.
+    # Autocast keeps its copies of trained weights; those of frozen weights are kept only if a backward pass needs them.
     copied = trained if checkpointing else everything
-    # A sharded block is gathered whole, and the next one while it is in work. Copies (ddp) exchange gradients in buckets.
+    # FSDP2 gathers a block in full, and the next one during its computation. DDP exchanges gradients in buckets.
     gathered = 2 * 4 * everything // layers if sharded > 1 else 0
     buckets = trained * 4 if processes > 1 and sharded == 1 else 0
     return Estimate(
         weights=everything * 4 // sharded + gathered + buckets,
         gradients=trained * 4 // sharded,
         optimizer=trained * 8 // sharded,
-        average=trained * 4 // sharded if recipe.optimizer.ema_decay is not None else 0,
+        ema=trained * 4 // sharded if recipe.optimizer.ema_decay is not None else 0,
         copies=copied * 2 if recipe.dtype == "bfloat16" else 0,
-        inputs=numbers * width * layers if checkpointing else kept * layers,
-        block=kept + in_work if checkpointing else in_work,
+        inputs=numbers * width * layers if checkpointing else block_activations * layers,
+        block=block_activations + block_gradients if checkpointing else block_gradients,
         accumulates=recipe.optimizer.batch_size > recipe.optimizer.micro_batch_size * processes,
     )
 
 
-def require_fit(found: Estimate, recipe: Recipe, device: torch.device) -> str:
-    """One line of numbers; where the device cannot hold them, one sentence that says what to change."""
-    parts = {"weights": found.weights, "gradients": found.gradients, "optimizer": found.optimizer}
-    parts |= {"average": found.average, "activations": found.inputs + found.block}
+def require_fit(estimate: Estimate, recipe: Recipe, device: torch.device) -> str:
+    """One line about the estimate; an error that says what to change if the device has less memory."""
+    parts = {"weights": estimate.weights, "gradients": estimate.gradients, "optimizer": estimate.optimizer}
+    parts |= {"EMA": estimate.ema, "activations": estimate.inputs + estimate.block}
     line = ", ".join(f"{name} {size / GIB:.1f}" for name, size in parts.items() if size)
-    line = f"memory per device, estimated: at most {found.total / GIB:.1f} GiB at a time ({line})"
+    line = f"memory per device, estimated: at most {estimate.total / GIB:.1f} GiB at a time ({line})"
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        if found.total > free + torch.cuda.memory_allocated(device):
+        if estimate.total > free + torch.cuda.memory_allocated(device):
             advice = []
             if not recipe.model.gradient_checkpointing:
                 advice.append("model.gradient_checkpointing: true")
@@ -106,7 +106,7 @@ def require_fit(found: Estimate, recipe: Recipe, device: torch.device) -> str:
             if recipe.model.trainable != "lora":
                 advice.append("model.trainable: lora")
             raise SightlineError(
-                f"the run needs about {found.total / GIB:.0f} GiB per device and {free / GIB:.0f} are free: "
+                f"the run needs about {estimate.total / GIB:.0f} GiB per device and {free / GIB:.0f} are free: "
                 f"try {', or '.join(advice)}."
             )
     return line

@@ -1,7 +1,7 @@
-"""The objective: flow matching with the first frame given, each clip's randomness its own.
+"""The objective: flow matching, with a given first frame, dropout of text and camera, and log-scale augmentation.
 
-Every draw of a clip (noise, timestep, dropouts, augmentation) comes from a generator seeded by the clip's number in
-the run. So a step's loss does not depend on how many processes share it, and a resumed run continues bit for bit.
+Per-clip randomness: every clip draws its noise, timestep, dropout and augmentation from a generator that is seeded by the
+clip's index in the run. The loss therefore does not depend on the number of processes, and resuming is exact.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Draw:
 
 
 def draw(batch: LatentBatch, objective: ObjectiveConfig, seed: int) -> Draw:
-    """What chance decides for each clip, from the seed and the clip's number alone."""
+    """The random draws of each clip, which depend on the seed and the clip's index in the run alone."""
     device = batch.latents.device
     noises, uniforms = [], []
     for index in batch.clip_indices:
@@ -52,7 +52,7 @@ def draw(batch: LatentBatch, objective: ObjectiveConfig, seed: int) -> Draw:
 
 
 def sigma_of(u: Tensor, objective: ObjectiveConfig) -> Tensor:  # [B] uniform in [0, 1) -> [B] in [sigma_min, sigma_max]
-    """Noise levels from uniform numbers, by the recipe's distribution, squeezed into this expert's range."""
+    """Noise levels from uniform numbers: the recipe's distribution, scaled to this expert's range."""
     if objective.timestep_sampling == "logit_normal":
         u = torch.sigmoid(torch.special.ndtri(u.clamp(1e-6, 1 - 1e-6)))
     if objective.timestep_sampling != "uniform":
@@ -61,7 +61,7 @@ def sigma_of(u: Tensor, objective: ObjectiveConfig) -> Tensor:  # [B] uniform in
 
 
 def flow_matching_loss(model: Any, batch: LatentBatch, drawn: Draw) -> Tensor:  # -> [B]
-    """Each clip's mean squared error, over what it had to predict, in float32."""
+    """The mean squared error of each clip over the frames that it had to predict, in float32."""
     x0, sigma = batch.latents, drawn.sigma[:, None, None, None, None]
     noisy = (1 - sigma) * x0 + sigma * drawn.noise
     predicted_frames = torch.ones(len(x0), x0.shape[2], device=x0.device)  # [B, t]
@@ -69,15 +69,13 @@ def flow_matching_loss(model: Any, batch: LatentBatch, drawn: Draw) -> Tensor:  
     if batch.condition is not None:
         model_input = torch.cat([noisy, batch.condition], dim=1)
     else:
-        given = drawn.first_frame_given
-        if bool(given.any()):
+        first_given = drawn.first_frame_given
+        if bool(first_given.any()):
             # The clean first latent is pasted in, its tokens are at time 0, and it is left out of the loss.
-            noisy[:, :, 0] = torch.where(given[:, None, None, None], x0[:, :, 0], noisy[:, :, 0])
-            predicted_frames[:, 0] = (~given).float()
-            patch_size = getattr(
-                model, "module", model
-            ).config.patch_size  # DistributedDataParallel keeps it in .module
-            grid = TokenGrid.from_latents(x0.shape, patch_size)
+            noisy[:, :, 0] = torch.where(first_given[:, None, None, None], x0[:, :, 0], noisy[:, :, 0])
+            predicted_frames[:, 0] = (~first_given).float()
+            unwrapped = getattr(model, "module", model)  # DistributedDataParallel keeps the model in .module
+            grid = TokenGrid.from_latents(x0.shape, unwrapped.config.patch_size)
             timestep = (timestep[:, None] * predicted_frames).repeat_interleave(grid.tokens_per_frame, dim=1)  # [B, N]
         model_input = noisy
 

@@ -13,7 +13,7 @@ import yaml
 
 from sightline.checks import number, whole_number
 from sightline.errors import SightlineError
-from sightline.training.settings import filled, flat, plain
+from sightline.settings import flatten, from_dict, to_builtin
 
 TrainableSet = Literal["paper", "encoding", "self_attention", "all", "lora"]
 TimestepSampling = Literal["shifted_uniform", "uniform", "logit_normal"]
@@ -226,7 +226,7 @@ class Recipe:
             raise SightlineError(
                 f"{file}{line} is not YAML ({getattr(error, 'problem', error)}): expected a recipe."
             ) from None
-        return filled(cls, content or {}, f"{file}: ")
+        return from_dict(cls, content or {}, f"{file}: ")
 
     def with_encoding(self, encoding: dict[str, Any] | None) -> Recipe:
         """This recipe with another camera encoding, or with none."""
@@ -234,11 +234,11 @@ class Recipe:
 
     def changes_from(self, earlier: Recipe) -> list[str]:
         """Settings in which this recipe differs from an earlier one, as `section.name: old -> new`."""
-        new, old = flat(dataclasses.asdict(self)), flat(dataclasses.asdict(earlier))
+        new, old = flatten(dataclasses.asdict(self)), flatten(dataclasses.asdict(earlier))
         return [f"{name}: {old.get(name)} -> {new.get(name)}" for name in new if new[name] != old.get(name)]
 
     def to_yaml(self) -> str:
-        return yaml.safe_dump(plain(dataclasses.asdict(self)), sort_keys=False)
+        return yaml.safe_dump(to_builtin(dataclasses.asdict(self)), sort_keys=False)
 
 
 def _check_fraction(name: str, value: float) -> None:

@@ -1,4 +1,4 @@
-"""What a run says: the table at its start, a progress bar, scalars and videos to a tracker, lines to a log file."""
+"""Reports of a run: a table and a progress bar on the console, lines in log.jsonl, scalars and videos in a tracker."""
 
 from __future__ import annotations
 
@@ -25,17 +25,18 @@ from sightline.training.recipe import Recipe
 
 
 class Report:
-    """Speaks for the main process only. Use it as a context: it closes the trackers and the bar however a run ends."""
+    """Prints and logs in the main process and does nothing in the others. A context manager, which closes the log, the tracker
+    and the progress bar however a run ends."""
 
     def __init__(self, run: Path, recipe: Recipe, accelerator: Accelerator) -> None:
         self.run, self.recipe, self.accelerator = run, recipe, accelerator
-        self.speaks = accelerator.is_main_process
-        self.console = Console(stderr=True, quiet=not self.speaks, highlight=False)
+        self.is_main = accelerator.is_main_process
+        self.console = Console(stderr=True, quiet=not self.is_main, highlight=False)
         self._tracker: Any = None
         self._bar: Progress | None = None
 
     def __enter__(self) -> Report:
-        if self.speaks:
+        if self.is_main:
             require_writable(self.run, "a new folder or an earlier run's")
             self.run.mkdir(parents=True, exist_ok=True)
             self._tracker = make_tracker(self.recipe, self.run)
@@ -46,7 +47,7 @@ class Report:
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         if self._bar is not None:
             self._bar.stop()
-        if self.speaks:
+        if self.is_main:
             self._log.close()
             if self._tracker is not None:
                 self._tracker.close(failed=error is not None)
@@ -61,42 +62,47 @@ class Report:
         self.console.print(table)
 
     def steps(self, done: int, total: int) -> Iterator[int]:
-        """The steps to do, with a bar."""
+        """The numbers of the steps that are left, shown by a progress bar."""
         columns = (
             TextColumn("training"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(),
-            TextColumn("{task.fields[figures]}"),
+            TextColumn("{task.fields[scalars]}"),
         )  # fmt: skip
-        self._bar = Progress(*columns, console=self.console, disable=not self.speaks)
+        self._bar = Progress(*columns, console=self.console, disable=not self.is_main)
         self._bar.start()
-        self._task = self._bar.add_task("training", total=total, completed=done, figures="")
+        self._task = self._bar.add_task("training", total=total, completed=done, scalars="")
         yield from range(done, total)
 
-    def log_step(self, step: int, loss: Tensor, norm: Tensor, rate: float, seconds: float) -> None:
-        if not self.speaks:
+    def log_step(self, step: int, loss: Tensor, grad_norm: Tensor, learning_rate: float, seconds: float) -> None:
+        if not self.is_main:
             return
-        clips = self.recipe.optimizer.batch_size / seconds
-        figures = {"loss": loss.item(), "grad_norm": norm.item(), "learning_rate": rate, "clips_per_second": clips}
-        words = f"loss {figures['loss']:.4f}  {clips:.3g} clips/s"
+        clips_per_second = self.recipe.optimizer.batch_size / seconds
+        scalars = {
+            "loss": loss.item(),
+            "grad_norm": grad_norm.item(),
+            "learning_rate": learning_rate,
+            "clips_per_second": clips_per_second,
+        }
+        text = f"loss {scalars['loss']:.4f}  {clips_per_second:.3g} clips/s"
         if torch.cuda.is_available():
-            figures["memory_gib"] = torch.cuda.max_memory_allocated() / GIB
-            words += f"  {figures['memory_gib']:.1f} GiB"
+            scalars["memory_gib"] = torch.cuda.max_memory_allocated() / GIB
+            text += f"  {scalars['memory_gib']:.1f} GiB"
         if self._bar is not None:
-            self._bar.update(self._task, completed=step + 1, figures=words)
-        self._line(step=step, **figures)
-        self.scalars(figures, step, "train")
+            self._bar.update(self._task, completed=step + 1, scalars=text)
+        self._line(step=step, **scalars)
+        self._track(scalars, step, "train")
 
-    def scalars(self, figures: dict[str, float], step: int, group: str) -> None:
-        """Numbers under `group` to the tracker."""
+    def _track(self, scalars: dict[str, float], step: int, group: str) -> None:
+        """Send scalars to the tracker, as GROUP/NAME."""
         if self._tracker is not None:
-            self._tracker.scalars({f"{group}/{name}": value for name, value in figures.items()}, step)
+            self._tracker.scalars({f"{group}/{name}": value for name, value in scalars.items()}, step)
 
-    def log_validation(self, figures: dict[str, float], step: int) -> None:
-        if not self.speaks:
+    def log_validation(self, scalars: dict[str, float], step: int) -> None:
+        if not self.is_main:
             return
-        self._line(validation=step, **figures)
-        self.scalars(figures, step, "validation")
-        shown = ", ".join(f"{name} {value:.4f}" for name, value in figures.items() if name.startswith("loss"))
-        self.console.print(f"step {step}: {shown}")
+        self._line(validation=step, **scalars)
+        self._track(scalars, step, "validation")
+        losses = ", ".join(f"{name} {value:.4f}" for name, value in scalars.items() if name.startswith("loss"))
+        self.console.print(f"step {step}: {losses}")
 
     def video(self, name: str, frames: Any, step: int) -> None:  # frames [T, H, W, 3] uint8
         if self._tracker is not None:
@@ -118,12 +124,12 @@ class _Tensorboard:
 
         self.writer = SummaryWriter(str(folder))
 
-    def scalars(self, figures: dict[str, float], step: int) -> None:
-        for name, value in figures.items():
+    def scalars(self, scalars: dict[str, float], step: int) -> None:
+        for name, value in scalars.items():
             self.writer.add_scalar(name, value, step)
 
     def video(self, name: str, frames: Any, step: int) -> None:
-        # As a strip of pictures: tensorboard's own videos need a package that is no longer kept up.
+        # As a strip of frames: TensorBoard's own videos need a package that is no longer maintained.
         strip = torch.from_numpy(frames[:: max(len(frames) // 6, 1)]).permute(1, 0, 2, 3).flatten(1, 2)
         self.writer.add_image(name, strip, step, dataformats="HWC")
 
@@ -137,11 +143,11 @@ class _Wandb:
 
         self.wandb = wandb
         self.run = wandb.init(project="sightline", dir=str(folder), name=folder.name, config=dataclasses.asdict(recipe))
-        # The step is a number among others: wandb's own must never go back, and a resumed run repeats some.
+        # The step is logged as a metric: wandb's own step must never go back, but a resumed run repeats some steps.
         self.run.define_metric("*", step_metric="step")
 
-    def scalars(self, figures: dict[str, float], step: int) -> None:
-        self.run.log({**figures, "step": step})
+    def scalars(self, scalars: dict[str, float], step: int) -> None:
+        self.run.log({**scalars, "step": step})
 
     def video(self, name: str, frames: Any, step: int) -> None:
         self.run.log({name: self.wandb.Video(frames.transpose(0, 3, 1, 2), fps=16), "step": step})
@@ -162,9 +168,9 @@ def make_tracker(recipe: Recipe, run: Path) -> _Tensorboard | _Wandb | None:
 
 
 def git_revision() -> str | None:
-    """The revision of the checkout this runs from, where it is one."""
+    """The git revision that the code runs from; None outside a git checkout."""
     try:
-        found = subprocess.run(
+        result = subprocess.run(
             ["git", "describe", "--always", "--dirty"],
             cwd=Path(__file__).parent,
             capture_output=True,
@@ -174,4 +180,4 @@ def git_revision() -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return found.stdout.strip() or None
+    return result.stdout.strip() or None

@@ -10,7 +10,7 @@ from torch import nn
 from sightline.errors import SightlineError
 from sightline.training.recipe import ModelConfig
 
-# Parameter names of a Wan transformer. The modulation of a block is its scale_shift_table; norm1 and norm3 have no weights.
+# Patterns of a Wan transformer's parameter names. A block's modulation is its scale_shift_table; norm1 and norm3 have no weights.
 _SETS: dict[str, str] = {
     "paper": r"\.attn1\.|\.ffn\.|scale_shift_table",
     "encoding": r"\.attn1\.camera_encoding\.",
@@ -21,9 +21,9 @@ _SETS: dict[str, str] = {
 _LORA_LAYERS = r"blocks\.\d+\.(attn1\.to_(q|k|v|out\.0)|ffn\.net\.(0\.proj|2))"
 
 
-def choose_trainable(model: nn.Module, settings: ModelConfig) -> dict[str, nn.Parameter]:
-    """Freeze everything but the named set and return that set. For "lora", adapters are added first."""
-    if settings.trainable == "lora":
+def choose_trainable(model: nn.Module, config: ModelConfig) -> dict[str, nn.Parameter]:
+    """Freeze all parameters but those of `model.trainable`, and return these by name. For "lora", LoRA layers are added first."""
+    if config.trainable == "lora":
         try:
             from peft import LoraConfig
         except ImportError:
@@ -31,26 +31,26 @@ def choose_trainable(model: nn.Module, settings: ModelConfig) -> dict[str, nn.Pa
                 "model.trainable is 'lora' but peft is not installed: pip install 'sightline[train]'."
             ) from None
         adapter: Any = model
-        carried = getattr(model, "peft_config", {}).get("default")  # by the camera weights that the run starts from
-        if carried is None:
+        existing = getattr(model, "peft_config", {}).get("default")  # of the camera weights that the run starts from
+        if existing is None:
             adapter.add_adapter(
-                LoraConfig(r=settings.lora_rank, lora_alpha=settings.lora_rank, target_modules=_LORA_LAYERS)
+                LoraConfig(r=config.lora_rank, lora_alpha=config.lora_rank, target_modules=_LORA_LAYERS)
             )
-        elif carried.r != settings.lora_rank:
+        elif existing.r != config.lora_rank:
             raise SightlineError(
-                f"model.lora_rank is {settings.lora_rank}: model.camera holds LoRA of rank {carried.r}, expected the same."
+                f"model.lora_rank is {config.lora_rank}: model.camera holds LoRA of rank {existing.r}, expected the same."
             )
-    pattern = re.compile(_SETS[settings.trainable])
-    chosen = {}
+    pattern = re.compile(_SETS[config.trainable])
+    trainable = {}
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(bool(pattern.search(name)))
         if parameter.requires_grad:
-            chosen[name] = parameter
-    return chosen
+            trainable[name] = parameter
+    return trainable
 
 
 def summary(model: nn.Module) -> list[tuple[str, int, int]]:
-    """(part, trained, all) counts, for the table at the start of a run."""
+    """(part of the model, trained parameters, all parameters), for the table at the start of a run."""
     parts = {
         "camera encoding": r"\.camera_encoding\.",
         "LoRA": r"lora_",

@@ -1,11 +1,11 @@
-"""Validation: the loss on held-out clips, with their own camera and with others'; generated videos beside the true ones."""
+"""Validation: losses on held-out clips with the right and with wrong cameras, and generated videos beside the ground truth."""
 
 from __future__ import annotations
 
 import dataclasses
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,18 +21,16 @@ from sightline.images import as_frames
 from sightline.training.feeds import Feed
 from sightline.training.objective import Draw, draw, flow_matching_loss, sigma_of
 from sightline.training.recipe import Recipe
+from sightline.training.report import Report
 from sightline.video import save_video
 
-if TYPE_CHECKING:
-    from sightline.training.report import Report
-
-_LEVELS = 4  # noise levels at which each held-out clip is scored
+_LEVELS = 4  # noise levels at which the loss of each held-out clip is measured
 
 
 @torch.no_grad()
 def validate(
-    model: nn.Module,  # as this process runs it
-    bare: nn.Module,  # the same without a wrapper
+    parallel_model: nn.Module,  # as `parallelize` returned it
+    model: nn.Module,  # the same without a DDP wrapper
     pipe: Any,
     feed: Feed,
     recipe: Recipe,
@@ -40,84 +38,82 @@ def validate(
     step: int,
     device: torch.device,
 ) -> dict[str, float]:
-    """Every process scores the same clips, since a sharded model needs them all; the main one writes."""
-    bare.eval()
-    # Clips are scored and filmed one at a time: compiling the blocks for that takes longer than it saves.
+    """Measure, log and write samples. All processes work on the same clips, because a sharded model needs every process;
+    only the main process writes."""
+    model.eval()
+    # Clips are processed one at a time: compiling the blocks for that size takes longer than it saves.
     eager = torch.compiler.set_stance("force_eager") if recipe.model.compile else nullcontext()
     try:
         with eager:
-            figures = held_out_losses(model, feed, recipe, device)
-            figures |= camera_figures(bare)
-            report.log_validation(figures, step)
-            for index in spread(recipe.validation.num_videos, len(feed.held_out)):
-                true, generated = generate_beside(bare, pipe, feed, recipe, index, device)
-                if report.speaks:
+            scalars = held_out_losses(parallel_model, feed, recipe, device)
+            scalars |= encoding_scalars(model)
+            report.log_validation(scalars, step)
+            for index in evenly_spaced(recipe.validation.num_videos, len(feed.held_out)):
+                true, generated = generate_sample(model, pipe, feed, recipe, index, device)
+                if report.is_main:
                     both = side_by_side(true, generated)
                     save_video(both, Path(recipe.output) / "samples" / f"step-{step:08d}-{index}.mp4")
                     report.video(f"true beside generated {index}", both, step)
-            return figures
+            return scalars
     finally:
-        bare.train()
+        model.train()
 
 
 @torch.no_grad()
 def held_out_losses(model: nn.Module, feed: Feed, recipe: Recipe, device: torch.device) -> dict[str, float]:
     """Mean loss over held-out clips at fixed noise: with the clip's camera, without any, and with the next clip's."""
-    chosen = spread(recipe.validation.num_clips, len(feed.held_out))
+    indices = evenly_spaced(recipe.validation.num_clips, len(feed.held_out))
     totals: dict[str, list[Tensor]] = {"loss": []}
-    for place, index in enumerate(chosen):
+    for position, index in enumerate(indices):
         batch = feed.validation([index], device)
         variants: dict[str, CameraTokens | None] = {"loss": batch.camera_tokens}
         if batch.camera_tokens is not None:
             variants["loss_without_camera"] = CameraTokens.absent(batch.camera_tokens.grid).to(device)
-            if len(chosen) > 1:  # a single clip has no other
-                variants["loss_with_another_camera"] = feed.validation(
-                    [chosen[(place + 1) % len(chosen)]], device
-                ).camera_tokens
+            if len(indices) > 1:  # a single clip has no next one
+                next_index = indices[(position + 1) % len(indices)]
+                variants["loss_with_another_camera"] = feed.validation([next_index], device).camera_tokens
         for level in range(_LEVELS):
             drawn = fixed_draw(batch, recipe, (level + 0.5) / _LEVELS)
             for name, tokens in variants.items():
-                # Scored in float32: differences between cameras are small beside bf16's rounding.
+                # In float32: the differences between cameras are small compared with bfloat16's rounding.
                 losses = flow_matching_loss(model, dataclasses.replace(batch, camera_tokens=tokens), drawn)
                 totals.setdefault(name, []).append(losses.mean())
     return {name: torch.stack(values).mean().item() for name, values in totals.items()}
 
 
-def spread(count: int, clips: int) -> list[int]:
-    """Indices of `count` clips, or of all where there are fewer, evenly spread: sources follow one another."""
-    count = min(count, clips)
-    return [place * clips // count for place in range(count)]
+def evenly_spaced(count: int, n: int) -> list[int]:
+    """`count` of the indices 0 to n - 1, or all where there are fewer, at equal distances: clips are ordered by source."""
+    count = min(count, n)
+    return [position * n // count for position in range(count)]
 
 
 def fixed_draw(batch: LatentBatch, recipe: Recipe, level: float) -> Draw:
-    """The clip's own noise at a given level of the recipe's distribution; nothing dropped, nothing augmented."""
+    """The clip's own noise at this quantile of the recipe's noise levels, without dropout and augmentation."""
     drawn = draw(batch, recipe.objective, recipe.seed)
-    nothing = torch.zeros_like(drawn.text_dropped)
+    none = torch.zeros_like(drawn.text_dropped)
     return dataclasses.replace(
         drawn,
         sigma=sigma_of(torch.full_like(drawn.sigma, level), recipe.objective),
-        first_frame_given=torch.full_like(nothing, recipe.objective.image_to_video_prob > 0),
-        text_dropped=nothing,
-        camera_dropped=nothing,
+        first_frame_given=torch.full_like(none, recipe.objective.image_to_video_prob > 0),
+        text_dropped=none,
+        camera_dropped=none,
         log_scale=torch.zeros_like(drawn.log_scale),
     )
 
 
-def camera_figures(bare: nn.Module) -> dict[str, float]:
-    """What each layer's encoding has to tell, such as SCoPE's alphas and gates, under its number."""
-    layers = getattr(bare, "encoding_layers", [])
-    return {
-        f"{name}/{number}": value for number, layer in enumerate(layers) for name, value in layer("figures").items()
-    }
+def encoding_scalars(model: nn.Module) -> dict[str, float]:
+    """The scalars that each layer's encoding reports, such as SCoPE's alphas and gates, as NAME/LAYER."""
+    layers = getattr(model, "encoding_layers", [])
+    return {f"{name}/{index}": value for index, layer in enumerate(layers) for name, value in layer("figures").items()}
 
 
-def generate_beside(
-    bare: nn.Module, pipe: Any, feed: Feed, recipe: Recipe, index: int, device: torch.device
+def generate_sample(
+    model: nn.Module, pipe: Any, feed: Feed, recipe: Recipe, index: int, device: torch.device
 ) -> tuple[np.ndarray, np.ndarray]:  # 2 x [T, H, W, 3] uint8
-    """A held-out clip as the VAE decodes it, and what the model makes of its first frame, words and camera."""
+    """A held-out clip as the VAE decodes it, and a video that the model generates from its first frame, text and camera."""
     batch = feed.validation([index], device)
     true = decode(pipe, batch.latents)
-    pipe.register_modules(**{recipe.model.component: bare})
+    pipe.register_modules(**{recipe.model.component: model})
     with_image = recipe.objective.image_to_video_prob > 0 or batch.condition is not None
     runner = pipeline_for_mode(pipe, with_image)
     call: dict[str, Any] = {
@@ -141,7 +137,7 @@ def generate_beside(
 
 
 def decode(pipe: Any, latents: Tensor) -> np.ndarray:  # [1, C, t, h, w] -> [T, H, W, 3] uint8
-    """Normalised latents back to pictures, as the pipelines do."""
+    """Decode normalized latents to frames, as the pipelines do."""
     with ENCODER_LOCK:
         vae = pipe.vae.to(latents.device)
     shape = (1, vae.config.z_dim, 1, 1, 1)

@@ -1,4 +1,4 @@
-"""Settings in dataclasses, filled from what YAML holds: each value in its type, or a sentence with its place."""
+"""Dataclasses from plain data, such as what YAML or JSON holds, and back."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from sightline.checks import number
 from sightline.errors import SightlineError
 
 
-def filled(cls: type[Any], content: Any, place: str) -> Any:
-    """The dataclass with these settings, or a sentence on what does not fit. place: `FILE: `, then `FILE: section.`"""
+def from_dict(cls: type[Any], content: Any, place: str) -> Any:
+    """A dataclass from a dictionary, with every value checked and converted to the type of its field.
+
+    place: how errors begin; `FILE: ` at the top level and `FILE: section.` inside a section.
+    """
     if not isinstance(content, dict):
         raise SightlineError(f"{place.rstrip(': .')} holds {type(content).__name__}: expected settings, name: value.")
     hints = typing.get_type_hints(cls)
@@ -24,32 +27,32 @@ def filled(cls: type[Any], content: Any, place: str) -> Any:
     ]  # both MISSING
     if missing := [name for name in required if name not in content]:
         raise SightlineError(f"{place.rstrip(': .')} has no {missing[0]}: expected one.")
-    values = {name: _converted(hints[name], value, f"{place}{name}") for name, value in content.items()}
+    values = {name: _convert(hints[name], value, f"{place}{name}") for name, value in content.items()}
     try:
         return cls(**values)
     except SightlineError as error:
         raise SightlineError(f"{place}{error}" if place.endswith(": ") else str(error)) from None
 
 
-def _converted(hint: Any, value: Any, place: str) -> Any:
-    """The value in the setting's type, or a sentence; YAML reads 2e-5 as text and 1 as an int."""
+def _convert(hint: Any, value: Any, place: str) -> Any:
+    """The value in the type of its field. YAML reads 2e-5 as text and 1 as an int, and both may be meant as a float."""
     origin, options = typing.get_origin(hint), typing.get_args(hint)
     if dataclasses.is_dataclass(hint):
-        return filled(typing.cast("type[Any]", hint), value, f"{place}.")
+        return from_dict(typing.cast("type[Any]", hint), value, f"{place}.")
     if origin in (typing.Union, types.UnionType):
         if value is None and type(None) in options:
             return None
-        return _converted(next(option for option in options if option is not type(None)), value, place)
+        return _convert(next(option for option in options if option is not type(None)), value, place)
     if origin is Literal:
         if value in options:
             return value
         raise SightlineError(f"{place} is {value!r}: expected one of {', '.join(map(str, options))}.")
     if origin is tuple and isinstance(value, list):
-        return tuple(_converted(options[0], item, place) for item in value)
+        return tuple(_convert(options[0], item, place) for item in value)
     if origin is list and isinstance(value, list):
-        return [_converted(options[0], item, place) for item in value]
+        return [_convert(options[0], item, place) for item in value]
     if origin is dict and options[1] is not Any and isinstance(value, dict):
-        return {key: _converted(options[1], item, f"{place}.{key}") for key, item in value.items()}
+        return {key: _convert(options[1], item, f"{place}.{key}") for key, item in value.items()}
     if hint is float and not isinstance(value, bool):
         return number(place, value)
     if (origin or hint) is dict and isinstance(value, dict):
@@ -59,16 +62,16 @@ def _converted(hint: Any, value: Any, place: str) -> Any:
     raise SightlineError(f"{place} is {value!r}: expected {getattr(hint, '__name__', hint)}.")
 
 
-def flat(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Settings of settings as one dictionary, by `section.name`."""
-    found: dict[str, Any] = {}
+def flatten(settings: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested dictionaries as one dictionary, by `section.name`."""
+    items: dict[str, Any] = {}
     for name, value in settings.items():
-        found |= flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
-    return found
+        items |= flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return items
 
 
-def plain(value: Any) -> Any:
-    """Without tuples, which YAML would tag."""
+def to_builtin(value: Any) -> Any:
+    """The value with lists instead of tuples, which YAML would write with a tag."""
     if isinstance(value, dict):
-        return {key: plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, tuple | list) else value
+        return {key: to_builtin(item) for key, item in value.items()}
+    return [to_builtin(item) for item in value] if isinstance(value, tuple | list) else value
