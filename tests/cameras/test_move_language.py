@@ -127,22 +127,22 @@ def test_too_few_frames_for_a_row() -> None:
 )
 def test_aliases(alias: str, expected) -> None:  # type: ignore[no-untyped-def]
     assert same(moves.parse(f"{alias}:0.7"), expected(0.7))
-    assert same(moves.get(alias)(0.7), expected(0.7))
+    assert same(moves.get_move(alias)(0.7), expected(0.7))
 
 
 def test_an_opposite_alias_keeps_the_default_amount_and_the_other_arguments() -> None:
-    assert same(moves.get("zoom out")(), moves.dolly(-0.5))
-    assert same(moves.get("orbit left")(degrees=20, target_depth=3, frames=5), moves.orbit(-20, 3, frames=5))
+    assert same(moves.get_move("zoom out")(), moves.dolly(-0.5))
+    assert same(moves.get_move("orbit left")(degrees=20, target_depth=3, frames=5), moves.orbit(-20, 3, frames=5))
 
 
 @pytest.mark.parametrize("alias", moves.ALIASES)
 def test_every_alias_leads_to_a_move(alias: str) -> None:
     assert alias not in moves.MOVES
-    assert len(moves.get(alias)(frames=3)) == 3
+    assert len(moves.get_move(alias)(frames=3)) == 3
 
 
 def test_an_alias_says_once_what_it_means(caplog: pytest.LogCaptureFixture) -> None:
-    language._say.cache_clear()
+    language._log_alias.cache_clear()
     with caplog.at_level(logging.INFO, logger="sightline"):
         moves.parse("zoom in:0.5")
         moves.parse("zoom_in:1")

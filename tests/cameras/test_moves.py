@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.cameras import lens, moves, se3
-from sightline.cameras.moves.setup import Setup, Shot
+from sightline.cameras.moves.shot import Shot, ShotOptions
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 
@@ -62,7 +62,7 @@ def test_every_move_documents_itself_and_takes_the_shot_keywords(name: str) -> N
 
 
 def test_the_shot_keywords_are_the_fields_of_the_setup() -> None:
-    assert list(Shot.__annotations__) == [field.name for field in dataclasses.fields(Setup)]
+    assert list(ShotOptions.__annotations__) == [field.name for field in dataclasses.fields(Shot)]
 
 
 # -- directions ----------------------------------------------------------------------------------------------------

@@ -89,7 +89,7 @@ def test_reader_options_pass_through(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_notes_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    language._say.cache_clear()
+    language._log_alias.cache_clear()
     moves.static(frames=2).replace(xi=0.5).save("wide.json")
     assert run("make", "zoom in:0.5") == 0
     assert "note: zoom in is read as dolly" in capsys.readouterr().err

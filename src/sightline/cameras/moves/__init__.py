@@ -1,12 +1,14 @@
-"""Film moves by name. Amounts are degrees, scene units and millimetres; every path starts at the identity.
+"""Camera moves by the names of film-making. Amounts are degrees, scene units and millimetres; every trajectory starts at the
+identity.
 
-Pan, tilt and roll turn the camera; truck, pedestal and dolly move it; zoom changes the lens. Moves compose at once
-(`Trajectory.combine`) and in sequence (`Trajectory.concatenate`); `parse` reads both from a line: "dolly:0.5+pan:20, static".
+Pan, tilt and roll turn the camera; truck, pedestal and dolly move it; zoom changes the lens. `Trajectory.combine` performs
+two moves at the same time, `Trajectory.concatenate` one after the other, and `parse` reads both from a line:
+"dolly:0.5+pan:20, static".
 """
 
 from __future__ import annotations
 
-from sightline.cameras.moves.film import (
+from sightline.cameras.moves.basic import (
     arc,
     crane,
     dolly,
@@ -22,21 +24,21 @@ from sightline.cameras.moves.film import (
     truck,
     zoom,
 )
-from sightline.cameras.moves.language import ALIASES, MOVES, get, parse
+from sightline.cameras.moves.language import ALIASES, MOVES, get_move, parse
 from sightline.cameras.moves.loops import REVISIT_LOOPS, loop_dolly, loop_nonpalindromic, loop_orbit, loop_truck
-from sightline.cameras.moves.setup import Easing, Shot
+from sightline.cameras.moves.shot import Easing, ShotOptions
 
 __all__ = [
     "ALIASES",
     "MOVES",
     "REVISIT_LOOPS",
     "Easing",
-    "Shot",
+    "ShotOptions",
     "arc",
     "crane",
     "dolly",
     "dolly_zoom",
-    "get",
+    "get_move",
     "handheld",
     "loop_dolly",
     "loop_nonpalindromic",

@@ -1,9 +1,9 @@
-"""Moves in one line of text, and the names that other tools give them.
+"""Reads moves from one line of text, and knows the names that other tools give them.
 
 orbit:30                   one move and its first amount
 arc:30:15:target_depth=3   more amounts, in order or by name
-dolly:0.5+pan:20           at once
-truck:1, pan:-30           one after the other; the frames are shared out evenly
+dolly:0.5+pan:20           both at the same time
+truck:1, pan:-30           one after the other, each with an equal part of the frames
 zoom:28>70                 from one focal length to another
 zoom:70                    from the present focal length
 """
@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from typing_extensions import Unpack
 
 from sightline.cameras import lens
-from sightline.cameras.moves import film, loops
-from sightline.cameras.moves.setup import Setup, Shot
+from sightline.cameras.moves import basic, loops
+from sightline.cameras.moves.shot import Shot, ShotOptions
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 
@@ -30,23 +30,23 @@ Move = Callable[..., Trajectory]
 MOVES: dict[str, Move] = {
     move.__name__: move
     for move in (
-        film.static, film.pan, film.tilt, film.roll, film.truck, film.pedestal, film.dolly, film.orbit, film.arc,
-        film.crane, film.spiral, film.zoom, film.dolly_zoom, film.handheld,
+        basic.static, basic.pan, basic.tilt, basic.roll, basic.truck, basic.pedestal, basic.dolly, basic.orbit, basic.arc,
+        basic.crane, basic.spiral, basic.zoom, basic.dolly_zoom, basic.handheld,
     )
 } | loops.REVISIT_LOOPS  # fmt: skip
 
 
 class Alias(NamedTuple):
-    """Another name for a move: which one, whether its first amount changes sign, and what to say if more is meant."""
+    """Another name for a move: which one, the sign of its first amount, and a hint where other tools mean something else."""
 
     move: str
     sign: int = 1
-    instead: str = ""
+    hint: str = ""
 
     def __str__(self) -> str:
         more, less = _DIRECTIONS.get(self.move, ("", ""))
         direction = more if self.sign > 0 else less
-        return self.move + (f" (the camera {direction})" if direction else "") + (self.instead and f"; {self.instead}")
+        return self.move + (f" (the camera {direction})" if direction else "") + (self.hint and f"; {self.hint}")
 
 
 _DIRECTIONS = {
@@ -60,20 +60,20 @@ _DIRECTIONS = {
     "arc": ("circles to the right", "circles to the left"),
     "crane": ("rises", "sinks"),
 }
-_FOR_A_LENS = "for a change of focal length say zoom:28>70"
-_FOR_A_PAN = "to turn the camera say pan:30 (right) or pan:-30 (left)"
-_FOR_A_TILT = "to turn the camera say tilt:15 (up) or tilt:-15 (down)"
+_ZOOM_HINT = "for a change of focal length say zoom:28>70"
+_PAN_HINT = "to turn the camera say pan:30 (right) or pan:-30 (left)"
+_TILT_HINT = "to turn the camera say tilt:15 (up) or tilt:-15 (down)"
 
-# Names that mean something else on a film set than in the tools they come from carry what to say instead.
-_PLAIN = {
+# Names that mean something else in film-making than in the tools they come from carry a hint.
+_SYNONYMS = {
     "track": "truck", "crab": "truck", "boom": "pedestal", "jib": "crane", "push": "dolly", "yaw": "pan",
     "pitch": "tilt", "still": "static", "fixed": "static", "locked_off": "static", "shake": "handheld",
     "vertigo": "dolly_zoom", "zolly": "dolly_zoom",
 }  # fmt: skip
 _OPPOSITES = {
-    ("zoom_in", "zoom_out"): ("dolly", _FOR_A_LENS),
-    ("pan_right", "pan_left"): ("truck", _FOR_A_PAN),
-    ("pan_up", "pan_down"): ("pedestal", _FOR_A_TILT),
+    ("zoom_in", "zoom_out"): ("dolly", _ZOOM_HINT),
+    ("pan_right", "pan_left"): ("truck", _PAN_HINT),
+    ("pan_up", "pan_down"): ("pedestal", _TILT_HINT),
     ("move_forward", "move_backward"): ("dolly", ""),
     ("move_in", "move_out"): ("dolly", ""),
     ("dolly_in", "dolly_out"): ("dolly", ""),
@@ -96,53 +96,53 @@ _OPPOSITES = {
     ("orbit_right", "orbit_left"): ("orbit", ""),
     ("arc_right", "arc_left"): ("arc", ""),
 }
-ALIASES: dict[str, Alias] = {name: Alias(move) for name, move in _PLAIN.items()}
-for (_more, _less), (_move, _instead) in _OPPOSITES.items():
-    ALIASES[_more] = Alias(_move, 1, _instead)
-    ALIASES[_less] = Alias(_move, -1, _instead)
+ALIASES: dict[str, Alias] = {name: Alias(move) for name, move in _SYNONYMS.items()}
+for (_more, _less), (_move, _hint) in _OPPOSITES.items():
+    ALIASES[_more] = Alias(_move, 1, _hint)
+    ALIASES[_less] = Alias(_move, -1, _hint)
 
 
-def get(name: str) -> Move:
-    """The move of this name or alias; "Zoom In", "zoom-in" and "zoom_in" are one. An alias is said to the log once."""
+def get_move(name: str) -> Move:
+    """The move of this name or alias. "Zoom In", "zoom-in" and "zoom_in" are the same; an alias is logged once."""
     key = re.sub(r"[\s_-]+", "_", name.strip().lower())
     if key in MOVES:
         return MOVES[key]
     if key not in ALIASES:
         raise SightlineError(f"move is {name.strip()!r}: expected one of {', '.join(MOVES)}.")
-    _say(key)
+    _log_alias(key)
     move, sign, _ = ALIASES[key]
     return MOVES[move] if sign > 0 else _opposite(MOVES[move])
 
 
-def parse(text: str, **shot: Unpack[Shot]) -> Trajectory:
-    """Read a line such as "dolly:0.5+pan:20, orbit:30": "+" is at once, a comma is then.
+def parse(text: str, **options: Unpack[ShotOptions]) -> Trajectory:
+    """Read a line such as "dolly:0.5+pan:20, orbit:30": "+" joins simultaneous moves, a comma consecutive ones.
 
-    Moves in a row share `frames` evenly, each starting on the last frame of the one before, pose and lens. Without
-    `focal_mm` the lens is the one that the first zoom starts from, if it says so.
+    Consecutive moves divide `frames` evenly; each starts with the pose and lens of the last frame before it. Without
+    `focal_mm` the lens is the one that the first zoom starts from, if the line names it.
     """
     rows = [[_Call.read(move) for move in re.split(r"\+(?=\s*[A-Za-z])", row)] for row in text.split(",")]
-    setup = Setup(**shot)
+    shot = Shot(**options)
     starts = [call.amounts["from_mm"] for row in rows for call in row if "from_mm" in call.amounts]
-    shot.setdefault("focal_mm", starts[0] if starts else setup.focal_mm)
-    steps = setup.frames - 1
+    options.setdefault("focal_mm", starts[0] if starts else shot.focal_mm)
+    steps = shot.frames - 1
     if len(rows) > 1 and steps < len(rows):
         raise SightlineError(
-            f"frames is {setup.frames}: expected at least {len(rows) + 1} for {len(rows)} moves in turn."
+            f"frames is {shot.frames}: expected at least {len(rows) + 1} for {len(rows)} moves in turn."
         )
 
-    whole = None
+    result = None
     for index, row in enumerate(rows):
-        shot["frames"] = steps * (index + 1) // len(rows) - steps * index // len(rows) + 1
-        if whole is not None:
-            shot["focal_mm"] = lens.FULL_FRAME_MM / setup.width * float(whole.intrinsics[-1, 0, 0])
-        path = functools.reduce(Trajectory.combine, [call.make(shot) for call in row])
-        whole = path if whole is None else whole.concatenate(path)
-    assert whole is not None  # splitting a text gives at least one part
-    return whole
+        options["frames"] = steps * (index + 1) // len(rows) - steps * index // len(rows) + 1
+        if result is not None:
+            options["focal_mm"] = lens.FULL_FRAME_MM / shot.width * float(result.intrinsics[-1, 0, 0])
+        part = functools.reduce(Trajectory.combine, [call.make(options) for call in row])
+        result = part if result is None else result.concatenate(part)
+    assert result is not None  # splitting a text gives at least one part
+    return result
 
 
 class _Call(NamedTuple):
-    """One move of a line, read but not yet made."""
+    """One move of a line: the function and its amounts."""
 
     move: Move
     amounts: dict[str, float]
@@ -152,9 +152,9 @@ class _Call(NamedTuple):
         name, *words = (word.strip() for word in text.split(":"))
         if not name:
             raise SightlineError(f"move is {text.strip()!r}: expected a name and its amounts, such as orbit:30.")
-        move = get(name)
+        move = get_move(name)
         names = _amount_names(move)
-        if move is film.zoom:
+        if move is basic.zoom:
             words = _from_and_to(words)
         amounts: dict[str, float] = {}
         for place, word in enumerate(words):
@@ -165,8 +165,8 @@ class _Call(NamedTuple):
             amounts[key] = _amount(name, value)
         return cls(move, amounts)
 
-    def make(self, shot: Shot) -> Trajectory:
-        return self.move(**self.amounts, **shot)
+    def make(self, options: ShotOptions) -> Trajectory:
+        return self.move(**self.amounts, **options)
 
 
 def _from_and_to(words: list[str]) -> list[str]:
@@ -208,7 +208,7 @@ def _opposite(move: Move) -> Move:
 
 
 @functools.cache
-def _say(key: str) -> None:
+def _log_alias(key: str) -> None:
     alias = ALIASES[key]
-    level = logging.WARNING if alias.instead else logging.INFO
+    level = logging.WARNING if alias.hint else logging.INFO
     logging.getLogger("sightline").log(level, "%s is read as %s.", key.replace("_", " "), alias)

@@ -1,4 +1,4 @@
-"""What every move has in common: its length, its easing, the picture and the lens."""
+"""What all moves share: number of frames, easing, image size, lens, and the trajectory made from poses."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.checks import number, whole_number
 from sightline.errors import SightlineError
 
-MAX_FRAMES = 100_000  # more than an hour; a larger number is a slip
+MAX_FRAMES = 100_000  # more than an hour; a larger number is a typing error
 
 Easing = Literal["linear", "ease", "ease_in", "ease_out"]
 
 
-class Shot(TypedDict, total=False):
+class ShotOptions(TypedDict, total=False):
     """The keywords every move takes. Defaults: 81 frames, linear, 28 mm, 832x480 pixels, 16 frames per second.
 
-    easing: "linear" keeps one speed, "ease" starts and stops gently, "ease_in" only starts so, "ease_out" only stops.
+    easing: "linear" has constant speed, "ease" starts and ends slowly, "ease_in" only starts slowly, "ease_out" only ends
+        slowly.
     focal_mm: focal length on a sensor 36 mm wide.
     """
 
@@ -35,8 +36,8 @@ class Shot(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class Setup:
-    """A `Shot` with its defaults filled in and checked, and the arithmetic that the moves share."""
+class Shot:
+    """`ShotOptions` with defaults, checked, and the arithmetic that the moves share."""
 
     frames: int = defaults.NUM_FRAMES
     easing: Easing = "linear"
@@ -60,8 +61,8 @@ class Setup:
         """0 at the first frame, 1 at the last; a single frame is at 0."""
         return torch.arange(self.frames, dtype=torch.float64) / max(self.frames - 1, 1)
 
-    def eased(self, time: Tensor) -> Tensor:  # [T] in [0, 1] -> [T] in [0, 1]
-        """Progress at a time: from exactly 0 to exactly 1, never turning back."""
+    def ease(self, time: Tensor) -> Tensor:  # [T] in [0, 1] -> [T] in [0, 1]
+        """Progress at a time: monotonic, from exactly 0 to exactly 1."""
         if self.easing == "ease":
             return time * time * (3 - 2 * time)
         if self.easing == "ease_in":
@@ -71,19 +72,19 @@ class Setup:
         return time
 
     def sweep(self, name: str, amount: float) -> Tensor:  # -> [T]
-        """From 0 to the amount, eased."""
-        return self.eased(self.time) * number(name, amount)
+        """From 0 to the amount, with the shot's easing. name: what an error calls the amount."""
+        return self.ease(self.time) * number(name, amount)
 
     def sweep_angle(self, name: str, degrees: float) -> Tensor:  # -> [T] radians
         return self.sweep(name, math.radians(number(name, degrees)))
 
-    def film(
+    def trajectory(
         self,
         rotation: Tensor | None = None,  # [T, 3, 3] camera-to-world
         position: Tensor | None = None,  # [T, 3]
         focal_mm: Tensor | None = None,  # [T]
     ) -> Trajectory:
-        """The trajectory of these poses; what is not given stays as in the first frame."""
+        """The trajectory of these poses and focal lengths; those that are left out stay constant."""
         still = torch.zeros(self.frames, 3, dtype=torch.float64)
         upright = torch.eye(3, dtype=torch.float64).expand(self.frames, 3, 3)
         poses = se3.from_parts(upright if rotation is None else rotation, still if position is None else position)
@@ -93,7 +94,7 @@ class Setup:
         return Trajectory(poses, intrinsics, self.width, self.height, fps=self.fps)
 
 
-def point(x: Tensor | float = 0.0, y: Tensor | float = 0.0, z: Tensor | float = 0.0) -> Tensor:  # [T] each -> [T, 3]
+def centres(x: Tensor | float = 0.0, y: Tensor | float = 0.0, z: Tensor | float = 0.0) -> Tensor:  # [T] each -> [T, 3]
     """Camera centres, x right, y down, z forward."""
     parts = (torch.as_tensor(value, dtype=torch.float64) for value in (x, y, z))
     return torch.stack(torch.broadcast_tensors(*parts), dim=-1)
@@ -107,7 +108,7 @@ def around_subject(
 ) -> tuple[Tensor, Tensor]:  # -> [T, 3, 3], [T, 3]
     """Rotations and positions of cameras on a sphere about (0, 0, target_depth), all facing that point, without roll."""
     rotation = se3.axis_rotation("y", -azimuth) @ se3.axis_rotation("x", -elevation)
-    return rotation, point(z=target_depth) - distance[:, None] * rotation[:, :, 2]
+    return rotation, centres(z=target_depth) - distance[:, None] * rotation[:, :, 2]
 
 
 def look_at_subject(position: Tensor, target_depth: float) -> Tensor:  # [T, 3] -> [T, 3, 3]
