@@ -18,6 +18,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from sightline.cli._console import bar, print_line, print_table
 from sightline.errors import SightlineError
+from sightline.option_types import OptionalInt
 from sightline.parsing import parse_size
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from sightline.data.stats import Quantiles, SourceStatistics
 
 _Sources = Annotated[Positional[tuple[str, ...]], arg(metavar="SOURCE ...", help_behavior_hint="")]
-_Whole = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -45,7 +45,7 @@ class _ClipOptions:
     """Frames of a clip, 4 k + 1."""
     stride: int = 1
     """Take every N-th frame of a shot."""
-    hop: _Whole = None
+    hop: OptionalInt = None
     """Frames of the shot between the starts of two windows; by default windows do not overlap."""
     size: Annotated[str, arg(metavar="WIDTHxHEIGHT")] = "832x480"
     """Frame size. Frames are scaled to cover it and cropped in the middle; intrinsics are adapted."""

@@ -23,10 +23,9 @@ from sightline.cli._launch import clean_exit, launched, one_progress_bar
 from sightline.cli._runs import Compare, Text, VBench
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
+from sightline.option_types import OptionalFloat, OptionalInt, OptionalSize
 from sightline.parsing import parse_size
 
-_Whole = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
-_Number = Annotated[float | None, arg(metavar="X", help_behavior_hint="")]
 _Output = Annotated[
     Path, arg(aliases=["-o"], metavar="DIR", help="Folder to write; the folder of the same run is resumed.")
 ]
@@ -50,13 +49,13 @@ class _Generating:
     """The model, and how it generates."""
 
     options: Annotated[ModelOptions, arg(name="")] = field(default_factory=ModelOptions)
-    num_frames: _Whole = None
+    num_frames: OptionalInt = None
     """Frames of a video, 4 n + 1; default: the model's own number."""
-    size: Annotated[str | None, arg(metavar="WIDTHxHEIGHT", help_behavior_hint="")] = None
+    size: OptionalSize = None
     """Size of the video; default: the model's own."""
-    num_inference_steps: _Whole = None
+    num_inference_steps: OptionalInt = None
     """Denoising steps; default: the model's own number."""
-    guidance_scale: _Number = None
+    guidance_scale: OptionalFloat = None
     """Guidance on the text; default: the model's own."""
     camera_guidance_scale: float = 1.0
     """Guidance on the camera; the paper uses 1."""

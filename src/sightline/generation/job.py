@@ -11,14 +11,8 @@ from tyro.conf import arg
 
 from sightline.checks import check_seed, number, whole_number
 from sightline.errors import SightlineError
+from sightline.option_types import OptionalFile, OptionalFloat, OptionalInt, OptionalSize, OptionalText
 from sightline.parsing import parse_size
-
-# Options that may be left out. Their help says what happens then, so it need not add "default: None".
-_Text = Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")]
-_File = Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")]
-_Whole = Annotated[int | None, arg(metavar="N", help_behavior_hint="")]
-_Number = Annotated[float | None, arg(metavar="X", help_behavior_hint="")]
-_Size = Annotated[str | None, arg(metavar="WIDTHxHEIGHT", help_behavior_hint="")]
 
 DEFAULT_MOVE, DEFAULT_STYLE = "orbit:30", "orbit"
 _EXCLUSIVE = (("image", "world"), ("image", "text_only"), ("text_only", "world"), ("move", "trajectory"))
@@ -30,30 +24,30 @@ class Job:
 
     output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("outputs/generate")
     """Folder to write. It appears complete, at the end."""
-    image: _File = None
+    image: OptionalFile = None
     """First frame, scaled to cover the picture and cropped in the middle. Default: a frame that ships with the package."""
-    prompt: _Text = None
+    prompt: OptionalText = None
     """Text prompt. Default: the caption of the world or of the shipped frame."""
-    negative_prompt: _Text = None
+    negative_prompt: OptionalText = None
     """What the video should not show."""
     text_only: bool = False
     """Text-to-video: no first frame."""
-    move: _Text = None
+    move: OptionalText = None
     """Camera moves, such as "orbit:30" or "dolly:0.5+pan:20, static" (see sightline trajectory moves). Default: orbit:30."""
-    trajectory: _File = None
+    trajectory: OptionalFile = None
     """A trajectory file instead of a move, in any known format. A longer one is resampled in time."""
     world: Annotated[int | None, arg(metavar="SEED", help_behavior_hint="")] = None
     """Start from a procedural world: its first frame and caption. The rendered video is written beside the generated one.
     Without a move, the camera follows the world's own trajectory."""
-    style: _Text = None
+    style: OptionalText = None
     """Style of the world: walkthrough, orbit, panorama or openworld. Default: orbit."""
-    num_frames: _Whole = None
+    num_frames: OptionalInt = None
     """Number of frames, 4 n + 1. Default: what the model was made for."""
-    size: _Size = None
+    size: OptionalSize = None
     """Size of the video. Default: what the model was made for."""
-    num_inference_steps: _Whole = None
+    num_inference_steps: OptionalInt = None
     """Denoising steps. Default: the model's own number."""
-    guidance_scale: _Number = None
+    guidance_scale: OptionalFloat = None
     """Classifier-free guidance on the text. Default: the model's own."""
     camera_guidance_scale: float = 1.0
     """Classifier-free guidance on the camera. 1 is the paper's; more exaggerates the camera motion, at twice the cost."""
