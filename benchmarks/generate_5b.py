@@ -1,16 +1,15 @@
-"""Filming with the real TI2V-5B configuration: seconds per step, the whole film, and peak memory, on one GPU.
+"""Generating with the released TI2V-5B configuration: seconds per step, seconds per video, and peak memory, on one GPU.
 
     python benchmarks/generate_5b.py                      480 x 832 x 81, 4 steps, guidance 5
 
-Weights are random, so the film is noise: time and memory do not depend on them. The transformer and the VAE are the release's;
+Weights are random, so the video is noise; time and memory do not depend on them. The transformer and the VAE are the release's;
 the text encoder is one layer of its width, since a prompt is encoded once and its 11 GB are not the question here.
 """
 
 from __future__ import annotations
 
-import itertools
 import json
-import time
+import statistics
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ import sightline as sl
 from sightline.backbones.stock import WanImageToVideoPipeline
 from sightline.backbones.tiny import tiny_tokenizer
 from sightline.backbones.wan_configs import TI2V_5B
+from sightline.timing import StepTimer, peak_gpu_gib, reset_peak_memory, synchronized_time
 
 
 def random_pipeline(
@@ -51,41 +51,37 @@ def random_pipeline(
 
 
 def main(
-    steps: int = 4, frames: int = 81, width: int = 832, height: int = 480, guidance: float = 5.0, compile: bool = False,
-    output: Path | None = None,
+    num_inference_steps: int = 4, num_frames: int = 81, width: int = 832, height: int = 480, guidance_scale: float = 5.0,
+    compile: bool = False, output: Path | None = None,
 ) -> None:  # fmt: skip
     device = torch.device("cuda")
     pipe = random_pipeline(TI2V_5B.transformer, TI2V_5B.vae, device)
     if compile:
         pipe.transformer.compile_repeated_blocks(fullgraph=True)
-    path = sl.moves.orbit(degrees=30, target_depth=2.0, frames=frames, width=width, height=height)
+    trajectory = sl.moves.orbit(degrees=30, target_depth=2.0, frames=num_frames, width=width, height=height)
     image = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
-    moments: list[float] = []
-
-    def note(_pipe: Any, _step: int, _time: Any, values: dict[str, Any]) -> dict[str, Any]:
-        torch.cuda.synchronize()
-        moments.append(time.perf_counter())
-        return values
-
-    torch.cuda.reset_peak_memory_stats()
-    began = time.perf_counter()
+    timer = StepTimer(device)
+    reset_peak_memory(device)
+    started = synchronized_time(device)
     video = sl.generate(
-        pipe, image, "a room", path, num_inference_steps=steps, guidance_scale=guidance, callback_on_step_end=note
-    )
-    between = sorted(later - earlier for earlier, later in itertools.pairwise(moments))
-    found = {
-        "command": f"python benchmarks/generate_5b.py --steps {steps}" + (" --compile" if compile else ""),
+        pipe, image, "a room", trajectory, num_inference_steps=num_inference_steps, guidance_scale=guidance_scale,
+        callback_on_step_end=timer.end_step,
+    )  # fmt: skip
+    ended = synchronized_time(device)
+    results = {
+        "command": f"python benchmarks/generate_5b.py --num-inference-steps {num_inference_steps}"
+        + (" --compile" if compile else ""),
         "gpu": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "video": list(video.shape),
-        "seconds per step, two passes": between[len(between) // 2],
-        "seconds in all": time.perf_counter() - began,
-        "seconds after the last step, decoding": time.perf_counter() - moments[-1],
-        "peak GiB": torch.cuda.max_memory_allocated() / 2**30,
+        "seconds per step, two passes": statistics.median(timer.seconds[1:]),  # the first one's start is not known
+        "seconds in all": ended - started,
+        "seconds after the last step, decoding": ended - (timer.last or ended),
+        "peak GiB": peak_gpu_gib(device),
     }
-    print(json.dumps(found, indent=2))
+    print(json.dumps(results, indent=2))
     if output is not None:
-        output.write_text(json.dumps(found, indent=2) + "\n")
+        output.write_text(json.dumps(results, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Where a step's time goes, kernel by kernel, and how long the processor takes to launch them.
+"""Where a step's time goes, kernel by kernel, and how long the CPU takes to launch them.
 
     python benchmarks/profile_step.py --model 14b --layers 4
     python benchmarks/profile_step.py --layers 10 --size 416x256
 
-The second film is so small that launching is what takes time.
+The second video is so small that launching takes most of the time.
 """
 
 from __future__ import annotations
@@ -16,58 +16,62 @@ import torch
 import tyro
 from torch.profiler import ProfilerActivity, profile
 
-from sightline.bench.floor import floor_step
-from sightline.bench.models import FLOOR, METHODS, MODES, Setting, random_base, variant
+from sightline.bench.models import METHODS, MODES, Setting, random_base, variant
+from sightline.bench.results import ROOFLINE
+from sightline.bench.roofline import roofline_step
 from sightline.bench.run import make_step, measure
 from sightline.checks import whole_number
 from sightline.cli._console import print_line, print_table
 from sightline.errors import SightlineError
+from sightline.timing import synchronized_time
 
 
 def main(
     model: Literal["5b", "14b"] = "5b",
     layers: int | None = None,
-    rows: tuple[str, ...] = (FLOOR, "stock compiled", "scope fused compiled"),
+    rows: tuple[str, ...] = (ROOFLINE, "stock compiled", "scope fused compiled"),
     size: str | None = None,
-    frames: int | None = None,
+    num_frames: int | None = None,
     steps: int = 6,
     most: int = 20,
     tiny: bool = False,
 ) -> None:
-    """rows: the floor, or a method and a mode as `sightline bench` names them. size: WIDTHxHEIGHT, 832x480 unless given, as
-    81 frames are. most: kernels to show. tiny: rehearse on a CPU."""
+    """rows: the roofline, or a method and a mode as `sightline bench` names them. size: WIDTHxHEIGHT, 832x480 by default, with
+    81 frames. most: kernels to show. tiny: rehearse on a CPU."""
     if not torch.cuda.is_available() and not tiny:
         raise SightlineError("profile_step needs a CUDA GPU and there is none: expected one, or --tiny.")
-    device, setting = torch.device("cpu" if tiny else "cuda"), Setting.checked(model, layers, frames, size, tiny)
+    device, setting = (
+        torch.device("cpu" if tiny else "cuda"),
+        Setting.from_options(model, layers, num_frames, size, tiny),
+    )
     steps, most = whole_number("steps", steps), whole_number("most", most)
-    known = {FLOOR, *(f"{method} {mode}" for method in METHODS for mode in MODES)}
+    known = {ROOFLINE, *(f"{method} {mode}" for method in METHODS for mode in MODES)}
     for row in rows:
         if row not in known:
-            raise SightlineError(f"rows has '{row}': expected '{FLOOR}', or one of {METHODS} and one of {MODES}.")
+            raise SightlineError(f"rows has '{row}': expected '{ROOFLINE}', or one of {METHODS} and one of {MODES}.")
     base = random_base(setting, device)
     for row in rows:
         torch._dynamo.reset()
         step: Any
-        if row == FLOOR:
-            step = floor_step(base, setting, False)
+        if row == ROOFLINE:
+            step = roofline_step(base, setting, False)
         else:
             method, mode = row.split(" ", 1)
             step = make_step(variant(base, method, mode, setting), setting, False, device)  # type: ignore[arg-type]
-        found = measure(step, steps, device)
-        print_line(f"{row}: {1000 * found['seconds']:.2f} ms; {launching(step, device)}")
+        seconds = measure(step, steps, device).seconds
+        print_line(f"{row}: {1000 * seconds:.2f} ms; {launching(step, device)}")
         print_kernels(step, device, most)
         del step
         gc.collect()
 
 
 def launching(step: Any, device: torch.device) -> str:
-    """When the processor has launched a step's kernels, and when the GPU has done them."""
+    """When the CPU has launched a step's kernels, and when the GPU has finished them."""
     started = time.perf_counter()
     step()
     launched = time.perf_counter() - started
-    if device.type == "cuda":
-        torch.cuda.synchronize()
-    return f"launched after {1000 * launched:.2f} ms, done after {1000 * (time.perf_counter() - started):.2f}"
+    done = synchronized_time(device) - started
+    return f"launched after {1000 * launched:.2f} ms, done after {1000 * done:.2f}"
 
 
 def print_kernels(step: Any, device: torch.device, most: int) -> None:
@@ -77,8 +81,8 @@ def print_kernels(step: Any, device: torch.device, most: int) -> None:
         if cuda:
             torch.cuda.synchronize()
     kernels = [
-        (one.self_device_time_total if cuda else one.self_cpu_time_total, one.count, one.key)
-        for one in profiled.key_averages()
+        (event.self_device_time_total if cuda else event.self_cpu_time_total, event.count, event.key)
+        for event in profiled.key_averages()
     ]
     kernels.sort(reverse=True)
     total = sum(spent for spent, _, _ in kernels)

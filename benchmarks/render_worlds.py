@@ -14,9 +14,11 @@ import os
 import platform
 import time
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 
 import torch
 
+from sightline.timing import time_calls
 from sightline.worlds import STYLES, WorldBatch, render_frames, sample_batch
 
 GOALS = {"cuda": 1000.0, "cpu": 2.0}  # clips per second
@@ -64,13 +66,9 @@ def on_cuda(style: str, clips: int, samples: int, repeats: int) -> tuple[float, 
     batch = sample_batch(style, range(clips), FRAMES, SIZE, SIZE)
     scenes, seconds = batch.scenes.to("cuda"), batch.seconds.cuda()
     cameras = batch.camera_to_world.cuda(), batch.intrinsics.cuda(), batch.xi.cuda()
-    took = []
-    for _ in range(1 + repeats):
-        began = time.perf_counter()
-        render_frames(scenes, *cameras, SIZE, SIZE, seconds=seconds, samples=samples)
-        torch.cuda.synchronize()
-        took.append(time.perf_counter() - began)
-    return clips / min(took[1:]), took[0]
+    render_all = partial(render_frames, scenes, *cameras, SIZE, SIZE, seconds=seconds, samples=samples)
+    first, *later = time_calls(render_all, 1 + repeats, torch.device("cuda")).seconds
+    return clips / min(later), first
 
 
 def on_cpu(style: str, clips: int, samples: int, repeats: int, processes: int) -> tuple[float, float]:
@@ -79,13 +77,12 @@ def on_cpu(style: str, clips: int, samples: int, repeats: int, processes: int) -
         sample_batch(style, range(clips * one, clips * (one + 1)), FRAMES, SIZE, SIZE) for one in range(processes)
     ]
     context = multiprocessing.get_context("spawn")
-    took = []
     with ProcessPoolExecutor(processes, context, initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        for _ in range(1 + repeats):
-            began = time.perf_counter()
-            list(pool.map(render, batches, [samples] * processes))
-            took.append(time.perf_counter() - began)
-    return clips * processes / min(took[1:]), took[0]
+        timing = time_calls(
+            lambda: list(pool.map(render, batches, [samples] * processes)), 1 + repeats, torch.device("cpu")
+        )
+    first, *later = timing.seconds
+    return clips * processes / min(later), first
 
 
 def render(batch: WorldBatch, samples: int) -> None:

@@ -1,4 +1,4 @@
-"""Seconds and memory of one training step of the real configurations, with SCoPE and without, in one run.
+"""Seconds and memory of one training step of the released configurations, with SCoPE and without, in one run.
 
     python benchmarks/train_step.py --model 5b            480 x 832 x 81, the paper's trained set, gradient checkpointing
     python benchmarks/train_step.py --model 14b --layers 20
@@ -10,9 +10,8 @@ Weights are random: time and memory do not depend on them. Ratios are of medians
 from __future__ import annotations
 
 import gc
+import itertools
 import json
-import statistics
-import time
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +23,7 @@ import sightline as sl
 from sightline.backbones.wan_configs import I2V_A14B, TI2V_5B
 from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.data.latents import LatentBatch
+from sightline.timing import time_calls, warm_up
 from sightline.training import memory
 from sightline.training.objective import draw, flow_matching_loss
 from sightline.training.optimizer import make_optimizer
@@ -38,7 +38,7 @@ def main(
     model: Literal["5b", "14b"] = "5b",
     layers: int | None = None,
     steps: int = 5,
-    frames: int = 81,
+    num_frames: int = 81,
     width: int = 832,
     height: int = 480,
     train: Literal["paper", "lora"] = "paper",
@@ -47,7 +47,7 @@ def main(
     output: Path | None = None,
 ) -> None:
     config = dict(RELEASES[model].transformer) | ({"num_layers": layers} if layers else {})
-    size = (frames, width, height)
+    size = (num_frames, width, height)
     if estimate_only:
         for name in ("without camera", "scope"):
             print(
@@ -60,7 +60,7 @@ def main(
         "gpu": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "layers": config["num_layers"],
-        "size": f"{height} x {width} x {frames}",
+        "size": f"{height} x {width} x {num_frames}",
     }  # fmt: skip
     for name in ("without camera", "scope"):
         results[name] = measure(config, name == "scope", steps, size, RELEASES[model].stride, train, compile)
@@ -79,7 +79,7 @@ def measure(
     config: dict[str, Any],
     with_camera: bool,
     steps: int,
-    size: tuple[int, int, int],  # frames, width, height
+    size: tuple[int, int, int],  # num_frames, width, height
     stride: TokenStride,
     train: Any,
     compile: bool,
@@ -96,8 +96,10 @@ def measure(
     optimizer = make_optimizer(trainable, recipe.optimizer)
     batch = random_batch(model, with_camera, size, stride, device)
 
-    def step(number: int) -> None:
-        drawn = draw(batch, recipe.objective, number)
+    numbers = itertools.count()
+
+    def step() -> None:
+        drawn = draw(batch, recipe.objective, next(numbers))
         with autocast(recipe, device):
             loss = flow_matching_loss(model, batch, drawn).mean()
         loss.backward()
@@ -105,18 +107,11 @@ def measure(
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
-    step(0)
-    torch.cuda.reset_peak_memory_stats()
-    times = []
-    for number in range(1, steps + 1):
-        torch.cuda.synchronize()
-        started = time.perf_counter()
-        step(number)
-        torch.cuda.synchronize()
-        times.append(time.perf_counter() - started)
+    warm_up(step, 1, device)
+    timing = time_calls(step, steps, device)
     return {
-        "seconds": statistics.median(times),
-        "peak GiB": torch.cuda.max_memory_allocated() / memory.GIB,
+        "seconds": timing.median,
+        "peak GiB": timing.peak_gib or 0.0,
         "trained": sum(p.numel() for p in trainable.values()),
         "all": sum(p.numel() for p in model.parameters()),
     }
@@ -162,12 +157,12 @@ def random_model(config: dict[str, Any], device: torch.device) -> Any:
 def random_batch(
     model: Any, with_camera: bool, size: tuple[int, int, int], stride: TokenStride, device: torch.device
 ) -> LatentBatch:
-    frames, width, height = size
+    num_frames, width, height = size
     grid = TokenGrid.from_video(*size, stride)
     t, h, w = (size * patch for size, patch in zip(grid, model.config.patch_size, strict=True))
     out = model.config.out_channels
-    path = sl.moves.orbit(30, frames=frames, width=width, height=height)
-    camera = sl.CameraTokens.from_trajectory(path, grid).to(device) if with_camera else None
+    trajectory = sl.moves.orbit(30, frames=num_frames, width=width, height=height)
+    camera = sl.CameraTokens.from_trajectory(trajectory, grid).to(device) if with_camera else None
     extra = model.config.in_channels - out
     return LatentBatch(
         clip_indices=[0],

@@ -75,14 +75,14 @@ class StepTimer:
     def __init__(self, device: torch.device) -> None:
         self.device = device
         self.seconds: list[float] = []
-        self._last: float | None = None
+        self.last: float | None = None  # time of the last step's end
 
     def begin(self, *_: Any) -> None:
-        if self._last is None:
-            self._last = synchronized_time(self.device)
+        if self.last is None:
+            self.last = synchronized_time(self.device)
 
     def end_step(self, _pipe: Any, _step: int, _timestep: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
         now = synchronized_time(self.device)
-        self.seconds.append(now - (now if self._last is None else self._last))
-        self._last = now
+        self.seconds.append(now - (now if self.last is None else self.last))
+        self.last = now
         return kwargs

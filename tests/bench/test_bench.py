@@ -12,7 +12,7 @@ from sightline.backbones import fused
 from sightline.bench import run
 from sightline.bench.clocks import medians
 from sightline.bench.models import METHODS, MODES, Setting, call_arguments, random_base, variant
-from sightline.bench.run import all_rows, distance
+from sightline.bench.run import all_rows, deviation
 from sightline.cli import main
 from sightline.errors import SightlineError
 from sightline.kernels import ops
@@ -25,6 +25,10 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused, "usable", lambda x: False)
 
 
+def by_name(table):
+    return {" ".join(filter(None, (row["method"], row["mode"]))): row for row in table["rows"]}
+
+
 @pytest.mark.usefixtures("quick")
 def test_a_rehearsal_measures_every_row(tmp_path, capsys):
     arguments = ["bench", "--tiny", "--layers", "1", "--steps", "1", "-o", str(tmp_path)]
@@ -34,29 +38,34 @@ def test_a_rehearsal_measures_every_row(tmp_path, capsys):
     )
     found = json.loads((tmp_path / "bench.json").read_text())["results"][0]
     for what in ("inference", "training"):
-        rows = found[what]
-        assert set(rows) == {"floor", "stock eager", "scope eager", *(f"{method} fused" for method in METHODS)}
-        for row in rows.values():
-            assert row["over_floor"] == pytest.approx(row["seconds"] / rows["floor"]["seconds"])
-        ratio = rows["scope fused"]["seconds"] / rows["ucpe fused"]["seconds"]
-        assert found[f"scope over, {what}"]["ucpe, fused"] == pytest.approx(ratio)
-    assert found["inference"]["scope eager"]["off_stock"] == 0.0  # untrained: the same bits
-    assert "off_stock" not in found["inference"]["ucpe fused"]
+        rows = by_name(found[what])
+        assert set(rows) == {"roofline", "stock eager", "scope eager", *(f"{method} fused" for method in METHODS)}
+        seconds = {name: row["time"]["seconds"] for name, row in rows.items()}
+        for name, row in rows.items():
+            assert row["over_roofline"] == pytest.approx(seconds[name] / seconds["roofline"])
+        ratio = seconds["scope fused"] / seconds["ucpe fused"]
+        ratios = {(one["method"], one["mode"]): one["ratio"] for one in found[what]["scope_over"]}
+        assert ratios["ucpe", "fused"] == pytest.approx(ratio)
+    rows = by_name(found["inference"])
+    assert rows["scope eager"]["deviation"]["rms"] == 0.0  # untrained: the same bits
+    assert rows["ucpe fused"]["deviation"] is None
     models = ["--model", "5b", "14b", "--methods", "stock", "--modes", "eager", "--what", "inference", "kernels"]
     assert main([*arguments, *models]) == 0
     written = json.loads((tmp_path / "bench.json").read_text())
     assert written["command"].startswith("sightline bench --tiny --layers 1")
     assert [one["model"] for one in written["results"]] == ["5b", "14b"]
-    assert all(one["kernels"]["qk with camera, fused"]["with_backward_ms"] > 0 for one in written["results"])
+    for one in written["results"]:
+        kernels = {row["name"]: row for row in one["kernels"]}
+        assert kernels["qk with camera, fused"]["with_backward_ms"] > 0
     assert (tmp_path / "bench.png").stat().st_size > 10_000
-    assert "x floor" in capsys.readouterr().out
+    assert "x roofline" in capsys.readouterr().out
 
 
 def test_how_far_an_output_is_from_the_stock_model_s():
     stock = torch.tensor([3.0, -3.0, 3.0, -3.0])
-    found = distance(stock + torch.tensor([0.3, 0.3, 0.3, 0.9]), stock)
-    assert found["off_stock"] == pytest.approx((3 * 0.3**2 + 0.9**2) ** 0.5 / 2 / 3)
-    assert found["off_stock_most"] == pytest.approx(0.9 / 3)
+    found = deviation(stock + torch.tensor([0.3, 0.3, 0.3, 0.9]), stock)
+    assert found.rms == pytest.approx((3 * 0.3**2 + 0.9**2) ** 0.5 / 2 / 3)
+    assert found.largest == pytest.approx(0.9 / 3)
 
 
 @pytest.mark.parametrize(
@@ -65,10 +74,11 @@ def test_how_far_an_output_is_from_the_stock_model_s():
         (["--what"], "--what is empty: expected at least one, each once."),
         (["--rival-modes"], "--rival-modes is empty"),
         (["--methods", "stock", "stock"], "--methods is stock stock"),
-        (["--frames", "6"], "frames is 6: expected 4 n + 1, the nearest is 5."),
-        (["--frames", "0"], "frames is 0: expected a whole number"),
+        (["--num-frames", "6"], "frames is 6: expected 4 n + 1, the nearest is 5."),
+        (["--num-frames", "0"], "frames is 0: expected a whole number"),
         (["--size", "100x70"], "size is 100x70: expected multiples of 32 at 5b, the nearest is 96x64."),
         (["--size", "16x16"], "the nearest is 32x32"),
+        (["--methods", "nothing"], "encoding name is 'nothing'"),
         (["--layers", "31"], "layers is 31: expected at most 30 at 5b."),
         (["-o", "/proc/nowhere"], "output /proc/nowhere cannot be written"),
     ],
@@ -83,12 +93,15 @@ def test_a_row_without_room_says_so_and_the_next_is_measured(monkeypatch):
     def full(*_):
         raise torch.cuda.OutOfMemoryError
 
-    setting = Setting.checked("5b", 1, tiny=True)
-    monkeypatch.setattr(run, "floor_step", full)
-    monkeypatch.setattr(run, "distance", full)  # no room to compare
+    setting = Setting.from_options("5b", 1, tiny=True)
+    monkeypatch.setattr(run, "roofline_step", full)
+    monkeypatch.setattr(run, "deviation", full)  # no room to compare
     found = run.bench(setting, ["inference"], [("stock", "eager"), ("ucpe", "eager")], 1, lambda line: None)
-    assert found["inference"]["floor"] == found["inference"]["stock eager"] == {"failed": "out of memory"}
-    assert found["inference"]["ucpe eager"]["seconds"] > 0
+    assert found.inference is not None
+    roofline, stock, ucpe = found.inference.rows
+    for row, name in ((roofline, "roofline"), (stock, "stock eager")):
+        assert (row.name, row.failed, row.time) == (name, "out of memory", None)
+    assert ucpe.name == "ucpe eager" and ucpe.time is not None and ucpe.time.seconds > 0
     monkeypatch.setattr(run, "random_base", full)
     with pytest.raises(SightlineError, match="5b itself does not fit into the GPU's memory"):
         run.bench(setting, ["inference"], [], 1, lambda line: None)
@@ -96,14 +109,14 @@ def test_a_row_without_room_says_so_and_the_next_is_measured(monkeypatch):
 
 @pytest.mark.usefixtures("quick")
 def test_the_scripts_of_growth_and_of_profiles(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(cost_growth, "TINY_FILMS", cost_growth.TINY_FILMS[:1])
+    monkeypatch.setattr(cost_growth, "TINY_VIDEOS", cost_growth.TINY_VIDEOS[:1])
     cost_growth.main(tmp_path, layers=1, steps=1, tiny=True)
-    assert json.loads((tmp_path / "growth.json").read_text())["films"][0]["tokens"] == 12
+    assert json.loads((tmp_path / "growth.json").read_text())["videos"][0]["tokens"] == 12
     assert (tmp_path / "growth.png").stat().st_size > 10_000
-    profile_step.main(layers=1, rows=("floor", "scope fused"), steps=1, most=3, tiny=True)
+    profile_step.main(layers=1, rows=("roofline", "scope fused"), steps=1, most=3, tiny=True)
     assert "scope fused: " in (told := capsys.readouterr().out) and "aten::addmm" in told
     with pytest.raises(SightlineError, match="rows has 'scope quick'"):
-        profile_step.main(rows=("floor", "scope quick"), tiny=True)
+        profile_step.main(rows=("roofline", "scope quick"), tiny=True)
 
 
 @pytest.mark.usefixtures("quick")
@@ -129,5 +142,5 @@ def test_without_a_gpu_it_says_so_in_one_sentence(capsys, tmp_path):
 
 
 def test_clocks_are_medians_of_whole_lines():
-    assert medians("1980, 310.5\n1200, 690.1\n[N/A], 3\n1500, 700.0\n17") == {"sm_mhz": 1500.0, "watts": 690.1}
-    assert medians("") == {}
+    assert medians("1980, 310.5\n1200, 690.1\n[N/A], 3\n1500, 700.0\n17") == (1500.0, 690.1)
+    assert medians("") == (None, None)

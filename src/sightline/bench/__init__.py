@@ -1,1 +1,1 @@
-"""What a camera costs: the time and memory of a step, for every method, beside the stock model and the floor."""
+"""What a camera costs: time and memory of a step for every method, beside the stock model and the roofline."""

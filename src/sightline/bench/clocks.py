@@ -1,4 +1,4 @@
-"""At what clock and power a GPU ran while it was timed: one held back by its power limit gains little from doing less."""
+"""Clock and power of a GPU while it is timed: a GPU at its power limit gains little from doing less work."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ _QUERY = ["nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,nohead
 
 
 class Clocks:
-    """with Clocks(device) as clocks: ...; then clocks.found has sm_mhz and watts, medians; nothing without nvidia-smi."""
+    """A context manager; after it, sm_mhz and watts are medians over its duration, or None without nvidia-smi."""
 
     def __init__(self, device: torch.device) -> None:
-        self.found: dict[str, float] = {}
+        self.sm_mhz: float | None = None
+        self.watts: float | None = None
         self._device = device
         self._watch: subprocess.Popen[str] | None = None
 
@@ -36,11 +37,11 @@ class Clocks:
         if self._watch is None:
             return
         self._watch.terminate()
-        self.found = medians(self._watch.communicate()[0])
+        self.sm_mhz, self.watts = medians(self._watch.communicate()[0])
 
 
-def medians(lines: str) -> dict[str, float]:
-    """Of "MHz, W" lines; a line cut short, or a number that the driver does not tell, is left out."""
+def medians(lines: str) -> tuple[float, float] | tuple[None, None]:
+    """The medians of lines "MHz, W". Incomplete lines and numbers that the driver does not report are skipped."""
     rows = []
     for line in lines.splitlines():
         try:
@@ -49,6 +50,6 @@ def medians(lines: str) -> dict[str, float]:
             continue
         rows.append((clock, power))
     if not rows:
-        return {}
+        return None, None
     clocks, powers = zip(*rows, strict=True)
-    return {"sm_mhz": statistics.median(clocks), "watts": statistics.median(powers)}
+    return statistics.median(clocks), statistics.median(powers)

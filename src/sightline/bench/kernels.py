@@ -1,9 +1,7 @@
-"""The fused operations alone, beside the same computed by the eager stages and by the compiled twin."""
+"""The fused operations alone, beside the same operations by the eager stages and by the compiled reference."""
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,27 +11,30 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from sightline.bench.models import Setting, camera_tokens
+from sightline.bench.results import KernelRow
 from sightline.encodings import Scope
 from sightline.encodings.rotary import apply_rope
 from sightline.kernels import ops, reference
 from sightline.kernels.scope_reference import ScopeWeights
+from sightline.timing import time_calls, warm_up
 
 
-def time_kernels(setting: Setting, device: torch.device, steps: int) -> dict[str, Any]:
-    """Milliseconds of each operation on one layer's tensors, forward, and forward with backward."""
-    found: dict[str, Any] = {}
-    for name, (function, inputs) in _cases(setting, device).items():
-        for one in inputs:
-            one.requires_grad_(False)
+def time_kernels(setting: Setting, device: torch.device, steps: int) -> list[KernelRow]:
+    """Time each operation on one layer's tensors, forward, and forward with backward."""
+    rows = []
+    for name, (function, inputs) in _operations(setting, device).items():
+        for tensor in inputs:
+            tensor.requires_grad_(False)
         with torch.no_grad():
-            found[name] = {"forward_ms": _milliseconds(function, steps, device)}
-        for one in inputs:
-            one.requires_grad_(True)
+            forward = _milliseconds(function, steps, device)
+        for tensor in inputs:
+            tensor.requires_grad_(True)
         try:
-            found[name]["with_backward_ms"] = _milliseconds(partial(_and_back, function, inputs), steps, device)
+            with_backward = _milliseconds(partial(_with_backward, function, inputs), steps, device)
         except torch.cuda.OutOfMemoryError:
-            found[name]["with_backward_ms"] = None
-    return found
+            with_backward = None
+        rows.append(KernelRow(name, forward, with_backward))
+    return rows
 
 
 def random_qk(setting: Setting, device: torch.device, with_camera: bool = True) -> tuple[Any, ...]:
@@ -52,7 +53,8 @@ def random_qk(setting: Setting, device: torch.device, with_camera: bool = True) 
     return query, key, *norms, angle.cos(), angle.sin(), camera, weights, 1e-6, 1e-6, True
 
 
-def _cases(setting: Setting, device: torch.device) -> dict[str, tuple[Callable[[], Any], list[Tensor]]]:
+def _operations(setting: Setting, device: torch.device) -> dict[str, tuple[Callable[[], Any], list[Tensor]]]:
+    """A call of each operation, and the tensors it has gradients for."""
     with_camera = random_qk(setting, device)
     query, key, *norms, cos, sin, camera, weights = with_camera[:8]
     without: tuple[Any, ...] = (*with_camera[:6], None, [], *with_camera[8:])
@@ -69,42 +71,38 @@ def _cases(setting: Setting, device: torch.device) -> dict[str, tuple[Callable[[
 
     def stages() -> tuple[Tensor, Tensor]:
         normed = [
-            F.rms_norm(one, (dim,), weight.to(one.dtype), 1e-6) for one, weight in zip((query, key), norms, strict=True)
+            F.rms_norm(tensor, (dim,), weight.to(tensor.dtype), 1e-6)
+            for tensor, weight in zip((query, key), norms, strict=True)
         ]
-        turned = [apply_rope(one.unflatten(-1, (heads, -1)), cos, sin) for one in normed]
-        return layer("inject", *turned, turned[0], camera)[:2]
+        rotated = [apply_rope(tensor.unflatten(-1, (heads, -1)), cos, sin) for tensor in normed]
+        return layer("inject", *rotated, rotated[0], camera)[:2]
 
     pair = [query, key, *norms]
     return {
         "qk with camera, eager stages": (stages, [*pair, *weights]),
-        "qk with camera, compiled twin": (lambda: compiled["qk"](*with_camera), [*pair, *weights]),
+        "qk with camera, compiled reference": (lambda: compiled["qk"](*with_camera), [*pair, *weights]),
         "qk with camera, fused": (lambda: ops.qk(*with_camera), [*pair, *weights]),
-        "qk without camera, compiled twin": (lambda: compiled["qk"](*without), pair),
+        "qk without camera, compiled reference": (lambda: compiled["qk"](*without), pair),
         "qk without camera, fused": (lambda: ops.qk(*without), pair),
-        "modulate, compiled twin": (lambda: compiled["modulate"](x, shift, scale, index, 1e-6), [x, shift, scale]),
+        "modulate, compiled reference": (lambda: compiled["modulate"](x, shift, scale, index, 1e-6), [x, shift, scale]),
         "modulate, fused": (lambda: ops.modulate(x, shift, scale, index, 1e-6), [x, shift, scale]),
-        "add_gated, compiled twin": (lambda: compiled["add_gated"](x, y, gate, index), [x, y, gate]),
+        "add_gated, compiled reference": (lambda: compiled["add_gated"](x, y, gate, index), [x, y, gate]),
         "add_gated, fused": (lambda: ops.add_gated(x, y, gate, index), [x, y, gate]),
     }
 
 
-def _and_back(function: Callable[[], Any], inputs: list[Tensor]) -> None:
+def _with_backward(function: Callable[[], Any], inputs: list[Tensor]) -> None:
     outputs = function()
     outputs = list(outputs) if isinstance(outputs, tuple) else [outputs]
-    torch.autograd.grad(outputs, inputs, [one.detach() for one in outputs], allow_unused=True)
+    torch.autograd.grad(outputs, inputs, [output.detach() for output in outputs], allow_unused=True)
 
 
 def _milliseconds(call: Callable[[], Any], steps: int, device: torch.device) -> float:
-    """Median over `steps`. On a GPU, of replays of a CUDA graph, each of some milliseconds: called from Python, an operation
-    costs the processor more than the GPU."""
+    """The median time of a call. On a GPU it is measured over replays of a CUDA graph, because called from Python a single
+    operation costs the CPU more time than the GPU."""
     if device.type == "cuda":
         from triton.testing import do_bench_cudagraph
 
         return do_bench_cudagraph(call, rep=20, return_mode="median")
-    call()
-    times = []
-    for _ in range(steps):
-        started = time.perf_counter()
-        call()
-        times.append(time.perf_counter() - started)
-    return 1000 * statistics.median(times)
+    warm_up(call, 1, device)
+    return 1000 * time_calls(call, steps, device).median

@@ -1,4 +1,4 @@
-"""The models that are timed: the real configurations with random weights, and each row's variant on the same tensors."""
+"""The models that are timed: the released configurations with random weights, and each row's variant on the same tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sightline.cameras import moves
 from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.cameras.tokens import CameraTokens
 from sightline.checks import whole_number
-from sightline.encodings import CameraCtrl, Encoding, Prope, ReCamMaster, Scope, Ucpe
+from sightline.encodings import Encoding, encoding_from_config
 from sightline.errors import SightlineError
 from sightline.parsing import parse_size
 
@@ -27,37 +27,40 @@ METHODS = ("stock", "scope", "ucpe", "prope", "recammaster", "cameractrl")
 
 _RELEASES: dict[str, WanConfig] = {"5b": TI2V_5B, "14b": I2V_A14B}
 _TINY = {"num_attention_heads": 8, "attention_head_dim": 24, "ffn_dim": 32, "text_dim": 32, "num_layers": 2}
-TEXT_TOKENS = 512  # of a prompt, padded
-FLOOR = "floor"  # the row of matrix products and attention alone
+TEXT_TOKENS = 512  # of a padded prompt
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One model at one size of film. tiny: the same shapes of code at widths that a CPU can rehearse."""
+    """One model at one size of video. tiny: the same code at widths small enough to rehearse on a CPU."""
 
     model: Size
     layers: int | None = None
-    frames: int = 81
+    num_frames: int = 81
     width: int = 832
     height: int = 480
     tiny: bool = False
 
     @classmethod
-    def checked(
+    def from_options(
         cls,
         model: Size,
         layers: int | None = None,
-        frames: int | None = None,
+        num_frames: int | None = None,
         size: str | None = None,
         tiny: bool = False,
     ) -> Setting:
-        """As a user gives it: what does not fit is refused. Without frames and size, the paper's film, or a tiny one."""
+        """A checked setting from the options of a command. Default size: the paper's video, or a tiny one."""
         width, height = parse_size(size or ("64x64" if tiny else "832x480"))
-        frames = (9 if tiny else 81) if frames is None else whole_number("frames", frames)
-        setting = cls(model, None if layers is None else whole_number("layers", layers), frames, width, height, tiny)
+        num_frames = (9 if tiny else 81) if num_frames is None else whole_number("num_frames", num_frames)
+        setting = cls(
+            model, None if layers is None else whole_number("layers", layers), num_frames, width, height, tiny
+        )
         stride = setting.stride
-        if (nearest := stride.nearest_num_frames(frames)) != frames:
-            raise SightlineError(f"frames is {frames}: expected {stride.frames} n + 1, the nearest is {nearest}.")
+        if (nearest := stride.nearest_num_frames(num_frames)) != num_frames:
+            raise SightlineError(
+                f"num_frames is {num_frames}: expected {stride.frames} n + 1, the nearest is {nearest}."
+            )
         wide, high = stride.nearest_size(width, height)
         if (wide, high) != (width, height):
             raise SightlineError(
@@ -80,7 +83,7 @@ class Setting:
 
     @property
     def grid(self) -> TokenGrid:
-        return TokenGrid.from_video(self.frames, self.width, self.height, self.stride)
+        return TokenGrid.from_video(self.num_frames, self.width, self.height, self.stride)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -88,7 +91,7 @@ class Setting:
 
     @property
     def backend(self) -> str | None:
-        """What compiles: torch's own, or, tiny, none that would take minutes."""
+        """The compiler's backend: torch's default, or for a tiny model one that does not take minutes."""
         return "aot_eager" if self.tiny else None
 
     @property
@@ -97,23 +100,19 @@ class Setting:
 
 
 def encoding(method: str, setting: Setting) -> Encoding | None:
-    """The method's settings as the paper compares them; None for the stock model."""
-    known: dict[str, Any] = {
-        "scope": Scope,
-        "ucpe": Ucpe,
-        "prope": Prope,
-        "recammaster": ReCamMaster,
-        "cameractrl": lambda: CameraCtrl(pixels=setting.stride.width),
-    }
-    return None if method == "stock" else known[method]()
+    """The encoding of this name with its default settings, as the paper compares them; None for the stock model."""
+    if method == "stock":
+        return None
+    config = {"name": method, "pixels": setting.stride.width} if method == "cameractrl" else {"name": method}
+    return encoding_from_config(config)
 
 
 def random_base(setting: Setting, device: torch.device) -> WanTransformer3DModel:
-    """The stock model with random weights, in the setting's dtype but for what from_pretrained keeps in float32."""
+    """The stock model with random weights, in the setting's dtype except for what from_pretrained keeps in float32."""
     with torch.device("meta"):
         model = WanTransformer3DModel(**setting.config)
     for name, parameter in model.named_parameters():
-        if not any(kept in name for kept in model._keep_in_fp32_modules):
+        if not any(part in name for part in model._keep_in_fp32_modules):
             parameter.data = parameter.data.to(setting.dtype)
     model.to_empty(device=device)
     model.rope = _rope(setting).to(device)
@@ -127,7 +126,7 @@ def random_base(setting: Setting, device: torch.device) -> WanTransformer3DModel
 
 
 def variant(base: WanTransformer3DModel, method: str, mode: Mode, setting: Setting) -> Any:
-    """A model of the base's own tensors, with this method's camera, compiled and fused as the mode says."""
+    """A model that shares the base's tensors, with this method's encoding, compiled and fused as the mode says."""
     settings = encoding(method, setting)
     if settings is None:
         with torch.device("meta"):
@@ -144,7 +143,7 @@ def variant(base: WanTransformer3DModel, method: str, mode: Mode, setting: Setti
 
 
 def call_arguments(model: Any, setting: Setting, device: torch.device, dtype: torch.dtype) -> dict[str, Any]:
-    """One clip, as a pipeline calls the model: at 5B every token has a timestep, 0 in the first frame, whose picture is given."""
+    """The inputs of one clip, as a pipeline gives them: at 5B every token has a timestep, which is 0 in the given first frame."""
     grid = setting.grid
     config, generator = model.config, torch.Generator(device).manual_seed(0)
 
@@ -168,10 +167,10 @@ def call_arguments(model: Any, setting: Setting, device: torch.device, dtype: to
 
 
 def camera_tokens(setting: Setting) -> CameraTokens:
-    path = moves.orbit(30, frames=setting.frames, width=setting.width, height=setting.height)
-    return CameraTokens.from_trajectory(path, setting.grid)
+    trajectory = moves.orbit(30, frames=setting.num_frames, width=setting.width, height=setting.height)
+    return CameraTokens.from_trajectory(trajectory, setting.grid)
 
 
 def _rope(setting: Setting) -> torch.nn.Module:
-    """The tables alone, from a model too small to matter: to_empty leaves buffers unfilled."""
+    """The rotary tables, from a very small model: to_empty leaves buffers uninitialized."""
     return WanTransformer3DModel(**(setting.config | {"num_layers": 1, "num_attention_heads": 1, "ffn_dim": 8})).rope

@@ -1,40 +1,42 @@
-"""One run: the floor and every row of a table, measured in turn on one machine; medians, ratios, json and a picture."""
+"""One bench: the roofline and every row of a table, measured in turn on one machine."""
 
 from __future__ import annotations
 
 import gc
-import json
-import statistics
-import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from sightline import __version__
 from sightline.bench.clocks import Clocks
-from sightline.bench.floor import floor_step
 from sightline.bench.kernels import time_kernels
-from sightline.bench.models import FLOOR, METHODS, MODES, Mode, Setting, call_arguments, random_base, variant
+from sightline.bench.models import METHODS, MODES, Mode, Setting, call_arguments, random_base, variant
+from sightline.bench.results import (
+    ROOFLINE,
+    BenchResults,
+    Deviation,
+    ScopeRatio,
+    StepRow,
+    StepTable,
+    StepTime,
+    What,
+)
+from sightline.bench.roofline import roofline_step
 from sightline.errors import SightlineError
-from sightline.files import write_atomic
-from sightline.generation.memory import GIB
 from sightline.kernels import HAS_TRITON
+from sightline.timing import time_calls, warm_up
 from sightline.training.recipe import ModelConfig
 from sightline.training.trainable import choose_trainable
-
-What = Literal["inference", "training", "kernels"]
-REFERENCE = "stock compiled"  # what users of the camera-free model run at best
 
 
 def all_rows(
     methods: Sequence[str] = METHODS, modes: Sequence[Mode] = MODES, rival_modes: Sequence[Mode] = ("compiled",)
 ) -> list[tuple[str, Mode]]:
     """(method, mode) of every row, in the order of the table. rival_modes: of all but the stock model and SCoPE."""
-    return [(one, mode) for one in methods for mode in (modes if one in ("stock", "scope") else rival_modes)]
+    return [(method, mode) for method in methods for mode in (modes if method in ("stock", "scope") else rival_modes)]
 
 
 def bench(
@@ -43,71 +45,82 @@ def bench(
     rows: Sequence[tuple[str, Mode]],
     steps: int,
     say: Callable[[str], None] = print,
-    save: Callable[[dict[str, Any]], None] = lambda found: None,
-) -> dict[str, Any]:
-    """Everything that was measured on one model, as json takes it. save: called with what there is after every row."""
+    save: Callable[[BenchResults], None] = lambda results: None,
+) -> BenchResults:
+    """Measure one model. steps: timed steps of each row. save: called with the results so far after every row."""
     if not torch.cuda.is_available() and not setting.tiny:
         raise SightlineError("bench needs a CUDA GPU and there is none: expected one, or --tiny to rehearse on a CPU.")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    found: dict[str, Any] = {
-        "model": setting.model, "layers": setting.config["num_layers"], "tiny": setting.tiny, "tokens": setting.tokens,
-        "size": f"{setting.height} x {setting.width} x {setting.frames}", "steps": steps, "sightline": __version__,
-        "device": torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
-        "torch": torch.__version__, "triton": _triton_version(),
-    }  # fmt: skip
-    for one in what:
-        say(f"{setting.model}, {one}")
+    results = BenchResults(
+        model=setting.model,
+        layers=setting.config["num_layers"],
+        tiny=setting.tiny,
+        tokens=setting.tokens,
+        size=f"{setting.height} x {setting.width} x {setting.num_frames}",
+        steps=steps,
+        device=torch.cuda.get_device_name() if device.type == "cuda" else "cpu",
+        torch=torch.__version__,
+        triton=_triton_version(),
+        sightline=__version__,
+    )
+    for kind in what:
+        say(f"{setting.model}, {kind}")
         try:
-            if one == "kernels":
-                found[one] = time_kernels(setting, device, steps)
-                save(found)
+            if kind == "kernels":
+                results.kernels = time_kernels(setting, device, steps)
+                save(results)
                 continue
-            found[one] = {}
-            for name, row in _rows(setting, one == "training", rows, steps, device):
-                found[one][name] = row
-                say(_line(name, row))
-                _add_ratios(found[one])
-                found[f"scope over, {one}"] = scope_over(found[one])
-                save(found)
+            table = StepTable()
+            setattr(results, kind, table)
+            for row in _measure_rows(setting, kind == "training", rows, steps, device):
+                table.rows.append(row)
+                say(_line(row))
+                _add_ratios(table)
+                table.scope_over = scope_over(table)
+                save(results)
         except torch.cuda.OutOfMemoryError:
             raise SightlineError(
-                f"{setting.model} itself does not fit into the GPU's memory: expected fewer layers or a smaller film."
+                f"{setting.model} itself does not fit into the GPU's memory: expected fewer layers or a smaller video."
             ) from None
-    return found
+    return results
 
 
-def _rows(
+def _measure_rows(
     setting: Setting, training: bool, rows: Sequence[tuple[str, Mode]], steps: int, device: torch.device
-) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The floor, then row after row, all on the tensors of one base model."""
+) -> Iterator[StepRow]:
+    """The roofline, then row after row, all on the tensors of one base model."""
     base = random_base(setting, device)
     if training:
         choose_trainable(base, ModelConfig(trainable="paper"))
-    yield FLOOR, _if_it_fits(lambda: measure(floor_step(base, setting, training), steps, device))
-    stock: dict[str, Tensor] = {}
-    if training:  # float32 weights, and autocast to bf16, as the trainer has it
-        base.float()
-    else:  # what every row's output is compared with, where it fits
-        stock = _if_it_fits(lambda: {"output": make_step(base, setting, False, device)()})
 
-    def measured(method: str, mode: Mode) -> dict[str, Any]:
+    def measure_roofline() -> StepRow:
+        return StepRow(ROOFLINE, None, measure(roofline_step(base, setting, training), steps, device))
+
+    yield _if_it_fits(measure_roofline) or StepRow(ROOFLINE, None, failed="out of memory")
+    stock: Tensor | None = None
+    if training:  # float32 weights and autocast to bfloat16, as in the trainer
+        base.float()
+    else:  # the output that every row's is compared with, where memory suffices
+        stock = _if_it_fits(lambda: make_step(base, setting, False, device)())
+
+    def measure_row(method: str, mode: Mode) -> StepRow:
         step = make_step(variant(base, method, mode, setting), setting, training, device)
-        row = measure(step, steps, device)
-        if "output" in stock and method in ("stock", "scope"):  # SCoPE is untrained here: the same function
-            row |= distance(step(), stock["output"])
+        row = StepRow(method, mode, measure(step, steps, device))
+        if stock is not None and method in ("stock", "scope"):  # an untrained SCoPE computes the same function
+            row.deviation = deviation(step(), stock)
         return row
 
     for method, mode in rows:
         torch._dynamo.reset()
-        yield f"{method} {mode}", _if_it_fits(partial(measured, method, mode))
+        yield _if_it_fits(partial(measure_row, method, mode)) or StepRow(method, mode, failed="out of memory")
 
 
-def _if_it_fits(row: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """The row, or that it does not fit into memory; what it held is let go before the next."""
+def _if_it_fits(call: Callable[[], Any]) -> Any:
+    """The result of the call, or None if it runs out of GPU memory; memory is freed before the next call."""
     try:
-        return row()
+        return call()
     except torch.cuda.OutOfMemoryError:
-        return {"failed": "out of memory"}
+        return None
     finally:
         gc.collect()
         if torch.cuda.is_available():
@@ -115,7 +128,7 @@ def _if_it_fits(row: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def make_step(model: Any, setting: Setting, training: bool, device: torch.device) -> Callable[[], Any]:
-    """Calls the model once, and in training goes back; without gradients the output is returned."""
+    """A function that calls the model once and, in training, runs the backward pass; without gradients it returns the output."""
     arguments = call_arguments(model, setting, device, torch.float32 if training else setting.dtype)
     if not training:
 
@@ -129,7 +142,7 @@ def make_step(model: Any, setting: Setting, training: bool, device: torch.device
     model.enable_gradient_checkpointing()
     choose_trainable(model, ModelConfig(trainable="paper"))
 
-    def train() -> None:  # without the optimiser, which costs every method the same
+    def train() -> None:  # without the optimizer, which costs the same for every method
         with torch.autocast(device.type, torch.bfloat16):
             loss = model(**arguments)[0].float().square().mean()
         loss.backward()
@@ -138,65 +151,49 @@ def make_step(model: Any, setting: Setting, training: bool, device: torch.device
     return train
 
 
-def measure(step: Callable[[], Any], steps: int, device: torch.device) -> dict[str, Any]:
-    """Median seconds of a step after two that warm up (and compile), and the peak of memory."""
-    cuda = device.type == "cuda"
-    for _ in range(2):
-        step()
-    if cuda:
-        torch.cuda.synchronize()
-        torch.cuda.reset_peak_memory_stats()
-    times = []
+def measure(step: Callable[[], Any], steps: int, device: torch.device) -> StepTime:
+    """The time of a step after two that warm up (and compile), and the peak memory."""
+    warm_up(step, 2, device)
     with Clocks(device) as clocks:
-        for _ in range(steps):
-            started = time.perf_counter()
-            step()
-            if cuda:
-                torch.cuda.synchronize()
-            times.append(time.perf_counter() - started)
-    peak = torch.cuda.max_memory_allocated() / GIB if cuda else None
-    found = {"seconds": statistics.median(times), "fastest": min(times), "slowest": max(times), "peak_gib": peak}
-    return found | clocks.found
+        timing = time_calls(step, steps, device)
+    return StepTime(
+        timing.median, min(timing.seconds), max(timing.seconds), timing.peak_gib, clocks.sm_mhz, clocks.watts
+    )
 
 
-def distance(output: Tensor, stock: Tensor) -> dict[str, float]:
-    """How far an output is from the eager stock model's, of its RMS: the RMS of the difference, and the largest."""
+def deviation(output: Tensor, stock: Tensor) -> Deviation:
+    """Of an output from the eager stock model's."""
     difference, size = output.float() - stock.float(), stock.float().square().mean().sqrt()
-    return {
-        "off_stock": (difference.square().mean().sqrt() / size).item(),
-        "off_stock_most": (difference.abs().max() / size).item(),
-    }
+    return Deviation((difference.square().mean().sqrt() / size).item(), (difference.abs().max() / size).item())
 
 
-def _add_ratios(table: dict[str, Any]) -> None:
-    for reference, name in (
-        (FLOOR, "over_floor"),
-        (REFERENCE, "over_stock_compiled"),
-        ("stock eager", "over_stock_eager"),
-    ):
-        if "seconds" in table.get(reference, {}):
-            for row in table.values():
-                if "seconds" in row:
-                    row[name] = row["seconds"] / table[reference]["seconds"]
+def _add_ratios(table: StepTable) -> None:
+    roofline, compiled, eager = (table.seconds(name) for name in (ROOFLINE, "stock compiled", "stock eager"))
+    for row in table.rows:
+        if row.time is not None:
+            seconds = row.time.seconds
+            row.over_roofline = None if roofline is None else seconds / roofline
+            row.over_stock_compiled = None if compiled is None else seconds / compiled
+            row.over_stock_eager = None if eager is None else seconds / eager
 
 
-def scope_over(table: dict[str, Any]) -> dict[str, float]:
-    """SCoPE's time over every other method's in the same mode: the methods' own cost, given the same compiler and kernels."""
-    times = {name: row["seconds"] for name, row in table.items() if "seconds" in row}
-    return {
-        f"{method}, {mode}": times[f"scope {mode}"] / times[f"{method} {mode}"]
-        for mode in MODES
-        for method in METHODS
-        if method != "scope" and {f"scope {mode}", f"{method} {mode}"} <= times.keys()
-    }
+def scope_over(table: StepTable) -> list[ScopeRatio]:
+    """SCoPE's time over every other method's in the same mode: the methods' own cost under the same compiler and kernels."""
+    ratios = []
+    for mode in MODES:
+        for row in table.rows:
+            scope = table.seconds(f"scope {mode}")
+            if row.mode == mode and row.method != "scope" and row.time is not None and scope is not None:
+                ratios.append(ScopeRatio(row.method, mode, scope / row.time.seconds))
+    return ratios
 
 
-def _line(name: str, row: dict[str, Any]) -> str:
-    if "failed" in row:
-        return f"{name}: {row['failed']}"
-    peak = "" if row["peak_gib"] is None else f", {row['peak_gib']:.2f} GiB"
-    clock = f", {row['sm_mhz']:.0f} MHz, {row['watts']:.0f} W" if "sm_mhz" in row else ""
-    return f"{name}: {1000 * row['seconds']:.2f} ms{peak}{clock}"
+def _line(row: StepRow) -> str:
+    if row.time is None:
+        return f"{row.name}: {row.failed}"
+    peak = "" if row.time.peak_gib is None else f", {row.time.peak_gib:.2f} GiB"
+    clock = "" if row.time.sm_mhz is None else f", {row.time.sm_mhz:.0f} MHz, {row.time.watts:.0f} W"
+    return f"{row.name}: {1000 * row.time.seconds:.2f} ms{peak}{clock}"
 
 
 def _triton_version() -> str | None:
@@ -205,8 +202,3 @@ def _triton_version() -> str | None:
     import triton
 
     return triton.__version__
-
-
-def write(found: Sequence[dict[str, Any]], folder: Path, command: str) -> None:
-    """bench.json with everything that there is so far."""
-    write_atomic(folder / "bench.json", json.dumps({"command": command, "results": list(found)}, indent=1) + "\n")

@@ -1,5 +1,5 @@
-"""The floor: a model's matrix products and attention back to back, and nothing else. Inside a step, with lighter kernels in
-between, a GPU at its power limit may run them a little faster."""
+"""The roofline: a lower bound on the step time, from a model's matrix products and attention back to back and nothing else. In a
+real step, with lighter kernels in between, a GPU at its power limit may run them slightly faster."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch import Tensor
 from sightline.bench.models import TEXT_TOKENS, Setting
 
 
-def floor_step(base: Any, setting: Setting, training: bool) -> Callable[[], None]:
-    """One step of the products alone, each on a random input of its own: chained, values would vanish, and a GPU is
+def roofline_step(base: Any, setting: Setting, training: bool) -> Callable[[], None]:
+    """One step of the products alone. Each has a random input of its own: in a chain the values would vanish, and a GPU is
     faster on zeros.
 
-    Training counts the forward pass twice, as gradient checkpointing does, and the backward pass once.
+    In training the forward pass runs twice, as with gradient checkpointing, and the backward pass once.
     """
     block, device = base.blocks[0], base.device
     heads, dim, hidden = block.attn1.heads, block.attn1.inner_dim, block.ffn.net[2].in_features
@@ -25,7 +25,7 @@ def floor_step(base: Any, setting: Setting, training: bool) -> Callable[[], None
     def normal(*shape: int) -> Tensor:
         return torch.randn(1, *shape, device=device, dtype=setting.dtype).requires_grad_(training)
 
-    # As in the model, hidden values have gone through a GELU, and heads lie side by side in memory.
+    # As in the model, hidden values come out of a GELU, and the heads are adjacent in memory.
     tokens, text = normal(setting.tokens, dim), normal(TEXT_TOKENS, dim)
     wide = F.gelu(normal(setting.tokens, hidden).detach()).requires_grad_(training)
     query, key, value = (normal(setting.tokens, heads, dim // heads) for _ in range(3))
@@ -36,8 +36,8 @@ def floor_step(base: Any, setting: Setting, training: bool) -> Callable[[], None
         of_tokens = (own.to_q, own.to_k, own.to_v, own.to_out[0], cross.to_q, cross.to_out[0], block.ffn.net[0].proj)
         results = [linear(tokens) for linear in of_tokens]
         results += [cross.to_k(text), cross.to_v(text), block.ffn.net[2](wide)]
-        for one, other in ((key, value), (text_key, text_value)):
-            by_head = [x.transpose(1, 2) for x in (query, one, other)]
+        for keys, values in ((key, value), (text_key, text_value)):
+            by_head = [x.transpose(1, 2) for x in (query, keys, values)]
             results.append(F.scaled_dot_product_attention(by_head[0], by_head[1], by_head[2]))
         return results
 
@@ -50,7 +50,7 @@ def floor_step(base: Any, setting: Setting, training: bool) -> Callable[[], None
                 torch.autograd.backward(results, [result.detach() for result in results])
         if training:
             base.zero_grad(set_to_none=True)
-            for one in (tokens, text, wide, query, key, value, text_key, text_value):
-                one.grad = None
+            for tensor in (tokens, text, wide, query, key, value, text_key, text_value):
+                tensor.grad = None
 
     return step
