@@ -63,15 +63,15 @@ def test_terms_that_are_switched_off_are_zero_and_the_others_as_before(terms, le
     whole, part = wake(retrofit()), wake(retrofit(terms=terms))
     part.load_state_dict(whole.state_dict())
     inputs = model_inputs(whole)
-    expected, found = (
+    expected, actual = (
         inspect.score_terms(model, [0, 17], layer=0, **inputs, attention_kwargs={"camera": tokens})
         for model in (whole, part)
     )
     for name in ("content", "content_to_ray", "ray_to_content", "ray_to_ray"):
         if name in left_out:
-            assert not getattr(found, name).any()
+            assert not getattr(actual, name).any()
         else:
-            torch.testing.assert_close(getattr(found, name), getattr(expected, name))
+            torch.testing.assert_close(getattr(actual, name), getattr(expected, name))
 
 
 def test_raw_rays_have_a_form_of_their_own():

@@ -66,7 +66,7 @@ def test_the_true_path_in_metres_explains_held_out_clips_best():
     assert 1.8 * losses["true"] < min(losses["half"], losses["double"]), losses
 
 
-def test_generate_without_a_model_films_with_them(tmp_path, monkeypatch, capsys):
+def test_generate_without_a_model_uses_them(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["generate", "--num-frames", "5", "--num-inference-steps", "2", "--size", "64x64"]) == 0
     assert {file.name for file in Path("outputs/generate").iterdir()} >= {"video.mp4", "sheet.png", "settings.json"}

@@ -65,25 +65,25 @@ def everything():
     return {str(path) for path in Path().rglob("*")}
 
 
-def test_a_film_of_the_shipped_frame_and_the_same_bytes_again(run, capsys):
+def test_a_video_of_the_shipped_frame_and_the_same_bytes_again(run, capsys):
     assert run(f"{SMALL} -o out") == 0
     assert {path.name for path in Path("out").iterdir()} == {
         "video.mp4", "sheet.png", "trajectory.png", "trajectory.json", "settings.json"
     }  # fmt: skip
     assert "wrote out" in capsys.readouterr().out
-    found = settings()
-    assert found["generated"]["prompt"] == shipped_caption() and "orange box" in shipped_caption()
+    report = settings()
+    assert report["generated"]["prompt"] == shipped_caption() and "orange box" in shipped_caption()
     assert (
-        found["generated"]["num_inference_steps"],
-        found["generated"]["seed"],
-        found["generated"]["num_frames"],
+        report["generated"]["num_inference_steps"],
+        report["generated"]["seed"],
+        report["generated"]["num_frames"],
     ) == (2, 0, 5)
-    assert set(found["versions"]) >= {"sightline", "torch", "diffusers"}
-    assert set(found["model"]["weights"]) == {"transformer", "camera of transformer", "vae", "text_encoder"}
+    assert set(report["versions"]) >= {"sightline", "torch", "diffusers"}
+    assert set(report["model"]["weights"]) == {"transformer", "camera of transformer", "vae", "text_encoder"}
     path = sl.Trajectory.load("out/trajectory.json")
     assert np.allclose(path.camera_to_world, sl.moves.orbit(30, frames=5, width=64, height=64).camera_to_world)
-    with av.open("out/video.mp4") as film:
-        assert len(list(film.decode(video=0))) == 5
+    with av.open("out/video.mp4") as container:
+        assert len(list(container.decode(video=0))) == 5
 
     assert run(f"{SMALL} -o again") == 0
     assert Path("again/video.mp4").read_bytes() == Path("out/video.mp4").read_bytes()
@@ -91,25 +91,25 @@ def test_a_film_of_the_shipped_frame_and_the_same_bytes_again(run, capsys):
     assert Path("other/video.mp4").read_bytes() != Path("out/video.mp4").read_bytes()
 
 
-def test_two_experts_film_a_world_beside_its_truth(run, capsys):
+def test_two_experts_generate_a_world_beside_its_ground_truth(run, capsys):
     line = "--num-frames 5 --size 64x64 --num-inference-steps 4 --world 3 --style walkthrough --camera-guidance-scale 2 -o out"
     assert run(line, "--move", "pan:20", kind="i2v-a14b") == 0
     assert "PSNR to the ground-truth video" in capsys.readouterr().out
-    found = settings()
-    assert {"camera of transformer", "camera of transformer_2"} <= set(found["model"]["weights"])
-    assert len(found["result"]["psnr"]["per_frame"]) == 5 and found["generated"]["camera_guidance_scale"] == 2.0
-    assert found["generated"]["prompt"]  # the world's own caption
+    report = settings()
+    assert {"camera of transformer", "camera of transformer_2"} <= set(report["model"]["weights"])
+    assert len(report["result"]["psnr"]["per_frame"]) == 5 and report["generated"]["camera_guidance_scale"] == 2.0
+    assert report["generated"]["prompt"]  # the world's own caption
     for name, width in (("true.mp4", 64), ("side-by-side.mp4", 128)):
-        with av.open(f"out/{name}") as film:
-            assert film.streams.video[0].width == width and len(list(film.decode(video=0))) == 5
+        with av.open(f"out/{name}") as container:
+            assert container.streams.video[0].width == width and len(list(container.decode(video=0))) == 5
 
 
 def test_text_alone_and_the_layout_options(run):
     options = "--text-only --dtype bfloat16 --attention native --tiled-decode"
     assert run(f"{SMALL} {options} -o out", "--prompt", "a quiet kitchen") == 0
-    found = settings()
-    assert found["generated"]["first_frame"] is False
-    assert (found["model"]["dtype"], found["model"]["tiled_decode"]) == ("bfloat16", True)
+    report = settings()
+    assert report["generated"]["first_frame"] is False
+    assert (report["model"]["dtype"], report["model"]["tiled_decode"]) == ("bfloat16", True)
 
 
 def test_longer_camera_files_are_resampled_with_a_notice(run, capsys):
@@ -142,7 +142,7 @@ def bad_files():
         ),
         ("--num-frames 17 --trajectory nan.json", "nan.json"),
         (f"{SMALL} --trajectory nope.json", "nope.json"),
-        (f"{SMALL} --camera weights.safetensors", "weights.safetensors is not a camera file"),
+        (f"{SMALL} --camera weights.safetensors", "weights.safetensors holds no camera weights"),
         (f"{SMALL} --camera nope", "camera nope does not exist"),
         (f"{SMALL} --camera MODELS/i2v-a14b-camera", "backbone with in_channels 36: this model has 48"),
         (f"{SMALL} --model somebody/absent-model", "model 'somebody/absent-model' cannot be loaded"),
@@ -193,13 +193,13 @@ def test_a_full_disk_is_one_sentence_before_and_after_the_work(run, capsys, monk
     assert not everything()
 
 
-def test_an_interrupt_leaves_nothing_and_the_old_film_as_it_was(run, capsys, monkeypatch):
+def test_an_interrupt_leaves_nothing_and_the_old_video_as_it_was(run, capsys, monkeypatch):
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     Path("out").mkdir()
     Path("out/settings.json").write_text("{}")
-    Path("out/old.txt").write_text("the old film")
+    Path("out/old.txt").write_text("the old video")
     monkeypatch.setattr(outputs, "generate", interrupted)
     assert run(f"{SMALL} -o out --overwrite") == cli.INTERRUPTED
     assert everything() == {"out", "out/old.txt", "out/settings.json"} and capsys.readouterr().err == ""
@@ -208,7 +208,7 @@ def test_an_interrupt_leaves_nothing_and_the_old_film_as_it_was(run, capsys, mon
     assert Path("out/video.mp4").exists() and not Path("out/old.txt").exists()
 
 
-def test_only_a_film_is_replaced(run, capsys):
+def test_only_a_video_is_replaced(run, capsys):
     Path("papers").mkdir()
     Path("papers/thesis.tex").write_text("years of work")
     Path("file").write_text("a file")
@@ -226,23 +226,23 @@ def test_a_batch_goes_on_after_a_failure_and_where_it_was(run, capsys):
         {"image": "teal.png", "seed": 3, "prompt": "teal"},
     ]
     Path("jobs.json").write_text(json.dumps(jobs))
-    line = f"{SMALL} --jobs jobs.json -o films"
+    line = f"{SMALL} --jobs jobs.json -o videos"
     assert run(line) == cli.FAULT
     error = capsys.readouterr().err
-    assert "films/0001: image nope.png does not exist" in error and "1 of 3 jobs failed" in error
-    assert {path.name for path in Path("films").iterdir()} == {"pan", "0002"}
-    assert settings("films/0002")["generated"]["seed"] == 3
+    assert "videos/0001: image nope.png does not exist" in error and "1 of 3 jobs failed" in error
+    assert {path.name for path in Path("videos").iterdir()} == {"pan", "0002"}
+    assert settings("videos/0002")["generated"]["seed"] == 3
 
-    written = Path("films/pan/settings.json").stat().st_mtime_ns
+    written = Path("videos/pan/settings.json").stat().st_mtime_ns
     jobs[1], jobs[2]["seed"] = {"move": "tilt:5"}, 4
     Path("jobs.json").write_text(json.dumps(jobs))
     assert run(line) == cli.FAULT  # one is finished, one is new, one has changed
     error = capsys.readouterr().err
-    assert "films/pan is finished" in error
-    assert "films/0002: films/0002 holds a video with seed 3: expected 4, another folder, or --overwrite" in error
+    assert "videos/pan is finished" in error
+    assert "videos/0002: videos/0002 holds a video with seed 3: expected 4, another folder, or --overwrite" in error
     assert run(f"{line} --overwrite") == 0
-    assert settings("films/0002")["generated"]["seed"] == 4 and settings("films/0001")["request"]["move"] == "tilt:5"
-    assert Path("films/pan/settings.json").stat().st_mtime_ns == written
+    assert settings("videos/0002")["generated"]["seed"] == 4 and settings("videos/0001")["request"]["move"] == "tilt:5"
+    assert Path("videos/pan/settings.json").stat().st_mtime_ns == written
 
 
 def test_a_damaged_model_is_one_sentence(models, run, capsys, tmp_path):
@@ -265,9 +265,9 @@ def test_a_damaged_model_is_one_sentence(models, run, capsys, tmp_path):
     assert not Path("out").exists()
 
 
-def test_a_pipeline_in_hand_films_a_job(models):
+def test_a_pipeline_in_hand_runs_a_job(models):
     pipe = sl.load_pipeline(models / "ti2v-5b", models / "ti2v-5b-camera")
     pipe.set_progress_bar_config(disable=True)
     job = Job(Path("out"), prompt="a room", move="pan:5", num_frames=5, size="64x64", num_inference_steps=1)
-    found = run_job(Model.of(pipe), job)
-    assert found == settings() and found["generated"]["prompt"] == "a room"
+    report = run_job(Model.of(pipe), job)
+    assert report == settings() and report["generated"]["prompt"] == "a room"

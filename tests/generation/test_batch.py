@@ -13,7 +13,7 @@ from sightline.generation.batch import read_jobs, run_jobs
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
 
-BASE = Job(output=Path("films"), num_inference_steps=7)
+BASE = Job(output=Path("videos"), num_inference_steps=7)
 
 
 def test_a_table_and_a_list_say_the_same(tmp_path):
@@ -30,10 +30,10 @@ def test_a_table_and_a_list_say_the_same(tmp_path):
     jobs = read_jobs(tmp_path / "jobs.csv", BASE)
     assert jobs == read_jobs(tmp_path / "jobs.json", BASE)
     assert jobs[0] == Job(
-        Path("films/a"), move="dolly:1+pan:3, static", world=4, camera_guidance_scale=2.5, num_inference_steps=7
+        Path("videos/a"), move="dolly:1+pan:3, static", world=4, camera_guidance_scale=2.5, num_inference_steps=7
     )
     assert jobs[1] == Job(
-        Path("films/0001"), image=tmp_path / "first.png", prompt="a, b", seed=9, num_inference_steps=7
+        Path("videos/0001"), image=tmp_path / "first.png", prompt="a, b", seed=9, num_inference_steps=7
     )
 
 
@@ -61,14 +61,14 @@ def test_what_is_wrong_with_a_table_is_one_sentence(text, sentence, tmp_path):
 
 
 def test_processes_share_the_jobs_and_each_reports_its_own_failures(tmp_path, monkeypatch):
-    def film(model, job, **_):
+    def generate(model, job, **_):
         if job.seed == 3:
             raise SightlineError("three is no good.")
         done.append(job.seed)
         return {}
 
     done = []
-    monkeypatch.setattr(batch, "run_job", film)
+    monkeypatch.setattr(batch, "run_job", generate)
     jobs = [Job(tmp_path / str(seed), seed=seed) for seed in range(5)]
     model = Model(ModelOptions())
     assert run_jobs(model, jobs, rank=0, processes=2) == [] and done == [0, 2, 4]

@@ -27,9 +27,9 @@ def quiet(pipe):
     return pipe
 
 
-def film(pipe, kind, path=None, **options):
+def generate(pipe, kind, trajectory=None, **options):
     return sl.generate(
-        quiet(pipe), picture_for(kind), "a room", path or smooth_trajectory(), num_inference_steps=2, **options
+        quiet(pipe), picture_for(kind), "a room", trajectory or smooth_trajectory(), num_inference_steps=2, **options
     )
 
 
@@ -48,27 +48,27 @@ def awake(pipe):
     return pipe
 
 
-def test_an_untrained_camera_films_what_the_stock_pipeline_films(saved):
+def test_an_untrained_camera_generates_what_the_stock_pipeline_generates(saved):
     kind, folder = saved
-    path = smooth_trajectory()
+    trajectory = smooth_trajectory()
     stock = quiet(sl.load_pipeline(folder))
     image = {} if kind == "t2v-a14b" else {"image": PICTURE.resize((64, 64))}
     call = {"prompt": "a room", "height": 64, "width": 64, "num_frames": 9, "num_inference_steps": 2, **image}
     expected = stock(**call, generator=torch.Generator().manual_seed(0), output_type="np").frames[0]
     with_camera = quiet(sl.load_pipeline(folder, camera=sl.Scope()))
-    camera = {"camera": sl.camera_tokens(with_camera, path)}
+    camera = {"camera": sl.camera_tokens(with_camera, trajectory)}
     video = with_camera(**call, generator=torch.Generator().manual_seed(0), output_type="np", attention_kwargs=camera)
     assert np.array_equal(video.frames[0], expected)
 
 
-def test_a_trained_camera_changes_the_film_and_another_path_changes_it_again(saved):
+def test_a_trained_camera_changes_the_video_and_another_trajectory_changes_it_again(saved):
     kind, folder = saved
     pipe = awake(sl.load_pipeline(folder, camera=sl.Scope()))
-    video = film(pipe, kind)
+    video = generate(pipe, kind)
     assert video.shape == (9, 64, 64, 3) and video.dtype == np.uint8
-    assert np.array_equal(film(pipe, kind), video)  # same seed, same bytes
-    assert not np.array_equal(film(pipe, kind, smooth_trajectory().reversed()), video)
-    assert not np.array_equal(film(pipe, kind, seed=1), video)
+    assert np.array_equal(generate(pipe, kind), video)  # same seed, same bytes
+    assert not np.array_equal(generate(pipe, kind, smooth_trajectory().reversed()), video)
+    assert not np.array_equal(generate(pipe, kind, seed=1), video)
 
 
 def test_both_experts_get_the_camera(saved):
@@ -90,21 +90,21 @@ def test_a_saved_pipeline_comes_back_with_its_camera(saved, tmp_path):
     pipe.save_pretrained(tmp_path)
     again = sl.load_pipeline(tmp_path)
     assert again.transformer.encoding == sl.Scope(gate_hidden=4)
-    difference = film(again, kind).astype(int) - film(pipe, kind)
+    difference = generate(again, kind).astype(int) - generate(pipe, kind)
     assert np.abs(difference).max() <= 1  # the rounding of weights mapped from a file
 
 
 def test_camera_weights_load_from_files_and_from_folders(saved, tmp_path):
     kind, folder = saved
     pipe = awake(sl.load_pipeline(folder, camera=sl.Scope()))
-    expected = film(pipe, kind).astype(int)
+    expected = generate(pipe, kind).astype(int)
     save_pipeline_camera(pipe, tmp_path / "files")
     for name in ("transformer", "transformer_2"):
         if getattr(pipe, name, None) is not None:
             getattr(pipe, name).save_pretrained(tmp_path / "folders" / name)
     for camera in (tmp_path / "files", tmp_path / "folders"):
         loaded = sl.load_pipeline(folder, camera=camera)
-        assert np.abs(film(loaded, kind) - expected).max() <= 1
+        assert np.abs(generate(loaded, kind) - expected).max() <= 1
     if kind == "ti2v-5b":  # with one expert its own file or folder will do
         assert sl.load_pipeline(folder, camera=tmp_path / "files" / "transformer.safetensors")
         assert sl.load_pipeline(folder, camera=tmp_path / "folders" / "transformer")
@@ -115,18 +115,18 @@ def pipe():
     return quiet(sl.attach_camera(tiny_pipeline(), sl.Scope()))
 
 
-def test_ti2v_films_with_and_without_a_first_frame(pipe):
-    assert film(pipe, "t2v-a14b").shape == film(pipe, "ti2v-5b").shape == (9, 64, 64, 3)
+def test_ti2v_generates_with_and_without_a_first_frame(pipe):
+    assert generate(pipe, "t2v-a14b").shape == generate(pipe, "ti2v-5b").shape == (9, 64, 64, 3)
     assert isinstance(pipe, WanImageToVideoPipeline)
     text_to_video = WanPipeline(**{k: v for k, v in pipe.components.items() if "image" not in k}, expand_timesteps=True)
-    assert np.array_equal(film(text_to_video, "ti2v-5b"), film(pipe, "ti2v-5b"))
+    assert np.array_equal(generate(text_to_video, "ti2v-5b"), generate(pipe, "ti2v-5b"))
 
 
 def test_every_option_reaches_the_pipeline(pipe, monkeypatch):
     calls = []
     run = type(pipe).__call__
     monkeypatch.setattr(type(pipe), "__call__", lambda self, **call: calls.append(call) or run(self, **call))
-    path = smooth_trajectory()
+    trajectory = smooth_trajectory()
     options = {
         "negative_prompt": "blur",
         "num_inference_steps": 1,
@@ -134,20 +134,20 @@ def test_every_option_reaches_the_pipeline(pipe, monkeypatch):
         "anchor": 8,
         "latent_pose": "first",
     }
-    sl.generate(pipe, PICTURE, "a room", path, **options, max_sequence_length=64)
+    sl.generate(pipe, PICTURE, "a room", trajectory, **options, max_sequence_length=64)
     call = calls[0]
     assert (call["negative_prompt"], call["num_inference_steps"], call["guidance_scale"]) == ("blur", 1, 2.5)
     assert (call["num_frames"], call["width"], call["height"], call["max_sequence_length"]) == (9, 64, 64, 64)
-    expected = sl.CameraTokens.from_trajectory(path, (3, 2, 2), anchor=8, latent_pose="first")
+    expected = sl.CameraTokens.from_trajectory(trajectory, (3, 2, 2), anchor=8, latent_pose="first")
     assert torch.equal(call["attention_kwargs"]["camera"].rows, expected.rows)
 
 
-def test_camera_guidance_changes_the_film_and_one_does_not(saved):
+def test_camera_guidance_changes_the_video_and_one_does_not(saved):
     kind, folder = saved
     pipe = awake(sl.load_pipeline(folder, camera=sl.Scope()))
-    plain = film(pipe, kind)
-    assert np.array_equal(film(pipe, kind, camera_guidance_scale=1.0), plain)
-    assert not np.array_equal(film(pipe, kind, camera_guidance_scale=3.0), plain)
+    plain = generate(pipe, kind)
+    assert np.array_equal(generate(pipe, kind, camera_guidance_scale=1.0), plain)
+    assert not np.array_equal(generate(pipe, kind, camera_guidance_scale=3.0), plain)
 
 
 def test_the_vae_stays_in_float32(tmp_path):
@@ -158,16 +158,16 @@ def test_the_vae_stays_in_float32(tmp_path):
 
 
 def test_bad_arguments_are_one_sentence(pipe):
-    path = smooth_trajectory()
+    trajectory = smooth_trajectory()
     cases = [
-        ((pipe.transformer, PICTURE, "", path), {}, "pipe is a CameraWan"),
+        ((pipe.transformer, PICTURE, "", trajectory), {}, "pipe is a CameraWan"),
         ((pipe, PICTURE, "", None), {}, "trajectory is a NoneType"),
-        ((pipe, PICTURE, ["a", "b"], path), {}, "prompt is a list"),
-        ((pipe, PICTURE, "", path), {"num_inference_steps": 0}, "num_inference_steps is 0"),
-        ((pipe, PICTURE, "", path), {"seed": "a"}, "seed is 'a'"),
-        ((pipe, PICTURE, "", path), {"camera_guidance_scale": float("nan")}, "camera_guidance_scale is nan"),
-        ((pipe, PICTURE, "", path), {"height": 64}, "height is set by generate"),
-        ((pipe, np.zeros((3, 64, 64)), "", path), {}, "image has shape"),
+        ((pipe, PICTURE, ["a", "b"], trajectory), {}, "prompt is a list"),
+        ((pipe, PICTURE, "", trajectory), {"num_inference_steps": 0}, "num_inference_steps is 0"),
+        ((pipe, PICTURE, "", trajectory), {"seed": "a"}, "seed is 'a'"),
+        ((pipe, PICTURE, "", trajectory), {"camera_guidance_scale": float("nan")}, "camera_guidance_scale is nan"),
+        ((pipe, PICTURE, "", trajectory), {"height": 64}, "height is set by generate"),
+        ((pipe, np.zeros((3, 64, 64)), "", trajectory), {}, "image has shape"),
     ]
     for arguments, options, sentence in cases:
         with pytest.raises(sl.SightlineError, match=sentence):
@@ -199,37 +199,37 @@ def test_exchanged_experts_are_refused(tmp_path):
 
 def test_first_frames_come_as_files_pictures_and_arrays(pipe, tmp_path):
     PICTURE.save(tmp_path / "first.png")
-    path = smooth_trajectory()
-    films = [
-        sl.generate(pipe, image, "", path, num_inference_steps=1)
+    trajectory = smooth_trajectory()
+    videos = [
+        sl.generate(pipe, image, "", trajectory, num_inference_steps=1)
         for image in (tmp_path / "first.png", PICTURE, np.asarray(PICTURE))
     ]
-    assert np.array_equal(films[0], films[1]) and np.array_equal(films[0], films[2])
+    assert np.array_equal(videos[0], videos[1]) and np.array_equal(videos[0], videos[2])
 
 
 @pytest.mark.parametrize(
     "frames, width, height, sentence",
     [
         (8, 64, 64, r"8 frames: expected 4n \+ 1, the nearest is 9 \(trajectory\.resampled\(9\)\)"),
-        (9, 70, 64, r"70x64: expected multiples of 32x32, the nearest is 64x64 \(trajectory\.fitted\(64, 64\)\)"),
+        (9, 70, 64, r"70x64: expected multiples of 32x32, the nearest is 64x64 \(trajectory\.fit_to\(64, 64\)\)"),
         (9, 64, 10, "the nearest is 64x32"),
     ],
 )
-def test_paths_that_do_not_fit_the_model_say_what_does(pipe, frames, width, height, sentence):
+def test_trajectories_that_do_not_fit_the_model_say_what_does(pipe, frames, width, height, sentence):
     with pytest.raises(sl.SightlineError, match=sentence):
         sl.generate(pipe, PICTURE, "", smooth_trajectory(frames, width, height))
 
 
-def test_a_pipeline_without_a_camera_is_refused_unless_it_films_blind():
-    path, stock = smooth_trajectory(), tiny_pipeline()
+def test_a_pipeline_without_a_camera_is_refused_unless_it_is_blind():
+    trajectory, stock = smooth_trajectory(), tiny_pipeline()
     with pytest.raises(sl.SightlineError, match="WanTransformer3DModel, which takes no camera"):
-        sl.generate(stock, PICTURE, "", path)
+        sl.generate(stock, PICTURE, "", trajectory)
     with pytest.raises(sl.SightlineError, match="camera_guidance_scale is given with blind"):
-        sl.generate(stock, PICTURE, "", path, camera_guidance_scale=2.0, blind=True)
-    blind = sl.generate(stock, PICTURE, "", path, num_inference_steps=1, blind=True)
+        sl.generate(stock, PICTURE, "", trajectory, camera_guidance_scale=2.0, blind=True)
+    blind = sl.generate(stock, PICTURE, "", trajectory, num_inference_steps=1, blind=True)
     with_camera = awake(sl.attach_camera(tiny_pipeline(), sl.Scope()))
-    assert np.array_equal(sl.generate(with_camera, PICTURE, "", path, num_inference_steps=1, blind=True), blind)
-    assert not np.array_equal(sl.generate(with_camera, PICTURE, "", path, num_inference_steps=1), blind)
+    assert np.array_equal(sl.generate(with_camera, PICTURE, "", trajectory, num_inference_steps=1, blind=True), blind)
+    assert not np.array_equal(sl.generate(with_camera, PICTURE, "", trajectory, num_inference_steps=1), blind)
 
 
 def test_models_that_want_or_cannot_use_a_first_frame_say_so():
@@ -256,7 +256,7 @@ def test_models_and_cameras_that_cannot_be_loaded_are_one_sentence(tmp_path):
     cases = [
         ((tmp_path / "nope",), "cannot be loaded"),
         ((tmp_path / "model", tmp_path / "nope"), "nope does not exist"),
-        ((tmp_path / "model", tmp_path / "text"), "is not a camera file"),
+        ((tmp_path / "model", tmp_path / "text"), "holds no camera weights"),
         ((tmp_path / "model", tmp_path / "model" / "transformer"), "without a camera"),
         ((tmp_path / "model", tmp_path / "model" / "vae"), "without a camera"),
         ((two_experts, tmp_path / "camera"), "in_channels 48: this model has 36"),

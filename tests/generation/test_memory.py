@@ -21,12 +21,12 @@ DOCS = Path(__file__).parent.parent.parent / "docs" / "generation.md"
 
 
 @pytest.fixture(scope="module")
-def found():
+def estimates():
     return {release: estimate(configs, *SHOT, torch.bfloat16) for release, configs in WAN.items()}
 
 
-def test_the_weights_of_the_releases_are_counted(found):
-    five, fourteen = found["TI2V-5B"], found["I2V-A14B"]
+def test_the_weights_of_the_releases_are_counted(estimates):
+    five, fourteen = estimates["TI2V-5B"], estimates["I2V-A14B"]
     assert five.weights["transformer"] / 2 == pytest.approx(5.0e9, rel=0.01)
     assert fourteen.weights["transformer"] / 2 == pytest.approx(14.3e9, rel=0.01)
     assert fourteen.weights["transformer_2"] == fourteen.weights["transformer"]
@@ -35,11 +35,11 @@ def test_the_weights_of_the_releases_are_counted(found):
     assert five.weights["transformer"] + five.denoising == pytest.approx(11.7e9, rel=0.05)
 
 
-def test_offloading_tiling_guidance_and_precision_change_what_they_should(found):
-    for one in found.values():
+def test_offloading_tiling_guidance_and_precision_change_what_they_should(estimates):
+    for one in estimates.values():
         needs = [one.device(offload) for offload in OFFLOADS]
         assert needs == sorted(needs, reverse=True) and needs[0] > 2 * needs[1]
-    configs, five = WAN["TI2V-5B"], found["TI2V-5B"]
+    configs, five = WAN["TI2V-5B"], estimates["TI2V-5B"]
     tiled = estimate(configs, *SHOT, torch.bfloat16, tiled=True)
     assert tiled.decoding < five.decoding / 3 and tiled.denoising == five.denoising
     other = estimate(configs, *SHOT, torch.float32, camera_guidance=True)
@@ -53,8 +53,8 @@ def gpu_with(monkeypatch, gibibytes, main=500):
     monkeypatch.setattr(psutil, "virtual_memory", lambda: type("Memory", (), {"available": main * GIB}))
 
 
-def test_too_little_memory_says_what_to_use_instead(found, monkeypatch):
-    five, device = found["TI2V-5B"], torch.device("cuda")
+def test_too_little_memory_says_what_to_use_instead(estimates, monkeypatch):
+    five, device = estimates["TI2V-5B"], torch.device("cuda")
     gpu_with(monkeypatch, 80)
     assert "on the GPU" in require_memory(five, "none", device, False)
     gpu_with(monkeypatch, 24)
@@ -63,7 +63,7 @@ def test_too_little_memory_says_what_to_use_instead(found, monkeypatch):
     ):
         require_memory(five, "none", device, False)
     with pytest.raises(SightlineError, match="expected --offload group, which needs about"):
-        require_memory(found["I2V-A14B"], "none", device, False)
+        require_memory(estimates["I2V-A14B"], "none", device, False)
     gpu_with(monkeypatch, 4)
     with pytest.raises(SightlineError, match="expected --offload sequential, --tiled-decode, a smaller --size"):
         require_memory(five, "none", device, False)

@@ -41,7 +41,7 @@ def test_what_a_job_leaves_open_is_the_shipped_frame_on_an_orbit():
     assert make_plan(Job(image=FIRST_FRAME), INFO).prompt == ""  # nobody knows what another picture shows
 
 
-def test_a_world_is_filmed_along_its_own_path_or_from_its_first_camera(tmp_path):
+def test_a_world_is_rendered_along_its_own_trajectory_or_from_its_first_camera(tmp_path):
     clip = sample_clip("walkthrough", 4, 5, 48, 32)
     own = make_plan(Job(world=4, style="walkthrough"), INFO)
     assert torch.equal(own.trajectory.camera_to_world, clip.true_trajectory.camera_to_world)

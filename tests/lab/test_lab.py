@@ -61,8 +61,8 @@ def test_the_parts_make_a_pipeline_that_takes_a_camera(parts, tmp_path):
         assemble(tmp_path / "other", tmp_path / "nothing", parts / "text")
 
 
-def test_measuring_knows_a_perfect_film_from_a_frozen_one(monkeypatch):
-    """The film a camera would have made scores highest; what counts are the frames that have moved."""
+def test_measuring_knows_a_perfect_video_from_a_frozen_one(monkeypatch):
+    """The ground-truth video scores highest; only frames whose view has moved count."""
     generator = np.random.default_rng(0)
     path = sl.moves.orbit(degrees=20, target_depth=2.0, frames=33, width=8, height=8)
     clips = [Clip(generator.integers(0, 256, (33, 8, 8, 3), np.uint8), path, "a", "orbit", "a") for _ in range(2)]
@@ -70,5 +70,5 @@ def test_measuring_knows_a_perfect_film_from_a_frozen_one(monkeypatch):
         clip.frames[:17] = clip.frames[0]  # the first half does not move
     pipe = sl.attach_camera(tiny_pipeline("ti2v-5b"), sl.Scope())
     monkeypatch.setattr("sightline.evaluation.lab_psnr.generate_clip", lambda pipe, clip, path, **_: clip.frames)
-    found = measure_psnr(pipe, clips).where_moved
-    assert found["true trajectory"] == 100.0 and found["first frame frozen"] < 12
+    means = measure_psnr(pipe, clips).where_moved
+    assert means["true trajectory"] == 100.0 and means["first frame frozen"] < 12

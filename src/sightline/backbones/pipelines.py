@@ -123,7 +123,7 @@ def _expert_path(camera: Path, component: str, two: bool) -> Path:
 def _load_expert(base: Any, path: Path, component: str) -> CameraWanTransformer3DModel:
     if path.is_file():
         if not is_camera_file(path):
-            raise SightlineError(f"camera {path} is not a camera file: expected one written by save_camera.")
+            raise SightlineError(f"camera {path} holds no camera weights: expected a file written by save_camera.")
         return load_camera(base, path, component, copy=False)
     _require_camera_config(path)
     model = CameraWanTransformer3DModel.from_pretrained(path, dtype=base.dtype)

@@ -116,9 +116,8 @@ class Measure:
         if self.model == "vae":
             self._measure_vae()
             return
-        if (
-            self.clips % 4 or self.clips < 8
-        ):  # two of each style, since a clip is also generated with the trajectory of another one
+        # Two clips of each style, since a clip is also generated with the trajectory of another one.
+        if self.clips % 4 or self.clips < 8:
             raise SightlineError(f"clips is {self.clips}: expected a multiple of 4, from 8 on.")
         camera = None if self.model == "base" else shipped.camera() if self.model == "scope" else self.model
         pipe = load_pipeline(self.base, camera)

@@ -84,15 +84,15 @@ def require_memory(needs: Estimate, offload: str, device: torch.device, tiled: b
     """One line that states the estimate; refuses what does not fit, and says what to use instead."""
     import psutil  # comes with accelerate
 
-    room = psutil.virtual_memory().available
+    available = psutil.virtual_memory().available
     if device.type == "cpu":
         needed = needs.device("none")
-        if needed > room:
+        if needed > available:
             raise SightlineError(
-                f"the model needs about {needed / GIB:.0f} GiB of memory and {room / GIB:.0f} are free: expected a smaller "
+                f"the model needs about {needed / GIB:.0f} GiB of memory and {available / GIB:.0f} are free: expected a smaller "
                 "size, fewer frames, --dtype bfloat16, or another machine (--ignore-memory tries all the same)."
             )
-        return f"memory, estimated: {needed / GIB:.1f} of {room / GIB:.1f} GiB"
+        return f"memory, estimated: {needed / GIB:.1f} of {available / GIB:.1f} GiB"
     free, _ = torch.cuda.mem_get_info(device)
     needed = needs.device(offload)
     if needed > free:
@@ -100,10 +100,10 @@ def require_memory(needs: Estimate, offload: str, device: torch.device, tiled: b
             f"the model needs about {needed / GIB:.0f} GiB on the GPU with --offload {offload} and {free / GIB:.0f} are free: "
             f"expected {_advice(needs, offload, free, tiled)} (--ignore-memory tries all the same)."
         )
-    if needs.host > room and offload != "none":
+    if needs.host > available and offload != "none":
         raise SightlineError(
             f"the model needs about {needs.host / GIB:.0f} GiB of main memory for --offload {offload} and "
-            f"{room / GIB:.0f} are free: expected --offload none, or more memory (--ignore-memory tries all the same)."
+            f"{available / GIB:.0f} are free: expected --offload none, or more memory (--ignore-memory tries all the same)."
         )
     return f"memory, estimated: {needed / GIB:.1f} of {free / GIB:.1f} GiB on the GPU, {needs.host / GIB:.1f} in main memory"
 
