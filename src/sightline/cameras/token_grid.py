@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-TEMPORAL_STRIDE = (
-    4  # raw frames per latent frame of every Wan VAE, for code that knows the trajectory but not the model
-)
-_SPATIAL_STRIDE = 8  # AutoencoderKLWan's default, where a configuration does not name it
+# Raw frames per latent frame of every Wan VAE, for code that knows the trajectory but not the model.
+TEMPORAL_STRIDE = 4
+_SPATIAL_STRIDE = 8  # AutoencoderKLWan's default, for configurations that do not name it
 
 
 class TokenStride(NamedTuple):
