@@ -1,4 +1,4 @@
-"""A run that takes seconds: tiny Wan over pixels, a few worlds of 16 x 16."""
+"""A recipe that trains in seconds: a tiny Wan on pixels, with clips of 16 x 16."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The point of it all, at a size a CPU can show: with its camera a retrofit predicts worlds it has never seen better.
+"""Training with a camera works: a model with SCoPE predicts unseen worlds better than the same model without a camera.
 
-A base learns small walkthroughs without cameras. Then two runs go on from it for the same steps on the same clips: one
-as blind as before, one with SCoPE. All at high noise, where a frame must be guessed rather than cleaned, so what the
-model knows of the camera is most of the loss. docs/training.md quotes what `pytest -s` prints here.
+A base model is trained on small walkthroughs without cameras. Two runs continue from it for the same steps on the same clips:
+one without a camera again, one with SCoPE. All clips are at high noise, where most of the loss depends on what the model knows
+about the camera. docs/training.md quotes what `pytest -s` prints here.
 """
 
 from __future__ import annotations

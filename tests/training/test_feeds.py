@@ -1,4 +1,4 @@
-"""Feeds: what is read ahead ends with the run."""
+"""Feeds: reading ahead stops when the feed is closed."""
 
 from __future__ import annotations
 

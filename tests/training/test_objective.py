@@ -1,4 +1,4 @@
-"""Flow matching by hand, and randomness that belongs to the clip."""
+"""Flow matching against its definition, and per-clip randomness."""
 
 from __future__ import annotations
 

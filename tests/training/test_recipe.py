@@ -1,4 +1,4 @@
-"""Recipes: read, written, overridden, refused."""
+"""Recipes: reading, writing, overriding, and errors."""
 
 from __future__ import annotations
 

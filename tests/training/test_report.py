@@ -1,4 +1,4 @@
-"""Trackers: what tensorboard and wandb are given, and what a run says where they are missing."""
+"""Trackers: what TensorBoard and wandb receive, and the errors where they are not installed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs: killed and resumed, shared between processes, stopped by trouble."""
+"""Runs: killed and resumed, on one and two processes, exported, and stopped by errors."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_accumulation_changes_nothing_but_rounding(small, tmp_path):
     assert all(abs(first[step] - second[step]) < 1e-4 for step in first)
 
 
-def test_validation_scores_cameras_and_films_a_clip(small):
+def test_validation_scores_cameras_and_generates_a_video(small):
     run = trainer.train(
         changed(
             changed(small, "optimizer", max_steps=1),
@@ -134,7 +134,7 @@ def test_only_the_named_set_is_trained_and_it_exports(small, tmp_path, train):
     average = read_shards(last_checkpoint(recipe.output) / "ema")
     name = "blocks.0.attn1.camera_encoding.alpha_q"
     assert torch.equal(model.state_dict()[name], average[name]) and average[name].abs() > 0
-    if train in ("encoding", "lora"):  # the camera, and LoRA weights beside it, make a file for the same base
+    if train in ("encoding", "lora"):  # camera weights, with LoRA, for the same base
         file = export(Path(recipe.output), tmp_path / "camera.safetensors")
         base = tiny_pipeline("pixels").transformer
         loaded, whole = load_camera(base, file).state_dict(), model.state_dict()
@@ -145,7 +145,7 @@ def test_only_the_named_set_is_trained_and_it_exports(small, tmp_path, train):
 
 
 @pytest.mark.parametrize("train", ["encoding", "lora"])
-def test_a_run_goes_on_from_a_camera_file_with_lora_weights(small, tmp_path, train):
+def test_a_run_continues_from_camera_weights_with_lora(small, tmp_path, train):
     recipe = changed(changed(small, "model", trainable="lora", lora_rank=2), "optimizer", max_steps=3)
     first = export(trainer.train(recipe), tmp_path / "first.safetensors")
     again = replace(changed(recipe, "model", trainable=train, camera=str(first)), output=str(tmp_path / "again"))

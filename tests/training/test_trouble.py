@@ -1,4 +1,4 @@
-"""What newcomers stumbled over: each is told in one sentence, and nothing is lost."""
+"""Mistakes that new users made: each gives an error of one sentence, and no data is lost."""
 
 from __future__ import annotations
 

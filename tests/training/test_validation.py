@@ -1,4 +1,4 @@
-"""Validation beside a feed that is still encoding: a Wan VAE has one state, and several threads want it."""
+"""Validation while a feed is still encoding: a Wan VAE has state, and several threads use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sightline train: train a model by a recipe, resume it, export it."""
+"""sightline train: train a model from a recipe, resume a run, export it, and plot its losses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sightline.errors import SightlineError
 
 
 def main(arguments: Sequence[str]) -> None:
-    """`sightline train RECIPE [--section.setting value ...]`, `sightline train export RUN OUT`."""
+    """`sightline train RECIPE [--section.setting VALUE ...]`, `sightline train export RUN OUTPUT`, `sightline train plot RUN`."""
     if not arguments or arguments[0] in ("-h", "--help"):
         from sightline.training.recipe import shipped_recipes
 
@@ -27,24 +27,27 @@ def main(arguments: Sequence[str]) -> None:
     if arguments[0] == "plot":
         tyro.cli(Plot, args=arguments[1:], prog="sightline train plot").run()
         return
+    _train(*arguments)
+
+
+def _train(name: str, *arguments: str) -> None:
     from sightline.training.overrides import override_encoding
     from sightline.training.recipe import Recipe
 
-    name, *rest = arguments
     recipe = Recipe.from_yaml(name)
-    resume, rest = _resume(rest)
+    resume, rest = _resume(list(arguments))
     overrides, rest = _encoding_overrides(rest)
     encoding = override_encoding(recipe.model.encoding, overrides) if overrides else recipe.model.encoding
-    if encoding is not None:  # before the other overrides: some of them need an encoding
+    if encoding is not None:  # set before the other overrides, some of which need an encoding
         recipe = recipe.with_encoding(encoding)
     description = f"Settings of the recipe {name}. {_ENCODING_HELP}"
     recipe = tyro.cli(Recipe, default=recipe, args=rest, prog=f"sightline train {name}", description=description)
-    if encoding is None:  # after them: some recipes need one until they are overridden
+    if encoding is None:  # removed after them: some recipes need an encoding until they are overridden
         recipe = recipe.with_encoding(None)
     from sightline.training.trainer import train
 
     run = train(recipe, resume)
-    if os.environ.get("RANK", "0") == "0":  # one of several processes speaks
+    if os.environ.get("RANK", "0") == "0":  # only one of several processes prints
         print(f"finished: {run}")
 
 
@@ -53,7 +56,7 @@ _ENCODING_HELP = (
     "--model.encoding none trains without a camera."
 )
 _HELP = f"""usage: sightline train RECIPE [--resume latest|PATH] [--section.setting VALUE ...]
-       sightline train export RUN OUT [--checkpoint latest|PATH]
+       sightline train export RUN OUTPUT [--checkpoint latest|PATH]
        sightline train plot RUN [RUN ...] [-o FILE]
 
 RECIPE is a YAML file or a shipped name ({{shipped}}).
@@ -82,33 +85,37 @@ def _encoding_overrides(arguments: list[str]) -> tuple[dict[str, str], list[str]
 
 
 def _resume(arguments: list[str]) -> tuple[str | None, list[str]]:
-    """--resume belongs to a run, not to its recipe."""
-    arguments = [part for one in arguments for part in (one.split("=", 1) if one.startswith("--resume=") else [one])]
-    if "--resume" not in arguments:
-        return None, arguments
-    place = arguments.index("--resume")
-    if place + 1 == len(arguments) or arguments[place + 1].startswith("--"):
-        raise SightlineError("--resume stands alone: expected latest or a checkpoint's folder after it.")
-    return arguments[place + 1], arguments[:place] + arguments[place + 2 :]
+    """The value of --resume, which is no setting of the recipe, and the other arguments."""
+    resume: str | None = None
+    others: list[str] = []
+    remaining = iter(arguments)
+    for argument in remaining:
+        option, equals, value = argument.partition("=")
+        if option != "--resume":
+            others.append(argument)
+            continue
+        resume = value if equals else next(remaining, "--")
+        if not resume or resume.startswith("--"):
+            raise SightlineError("--resume stands alone: expected latest or a checkpoint's folder after it.")
+    return resume, others
 
 
 @dataclass
 class Export:
-    """Write a run's model in the diffusers layout, or, with an output named *.safetensors, its camera alone."""
+    """Write a run's model in diffusers' layout or, if OUTPUT is named *.safetensors, its camera weights alone."""
 
     run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """The run's folder."""
-    output: Annotated[Positional[Path], arg(metavar="OUT")]
-    """A new folder for CameraWanTransformer3DModel.from_pretrained, or a .safetensors file for load_camera."""
+    output: Annotated[Positional[Path], arg(metavar="OUTPUT")]
+    """A new folder for CameraWanTransformer3DModel.from_pretrained, or a .safetensors file for sl.load_pipeline(camera=...)."""
     checkpoint: str = "latest"
-    """latest, or a checkpoint's folder."""
+    """latest, or the folder of a checkpoint."""
     last_weights: bool = False
-    """The last weights, even where the run kept a moving average."""
-
+    """Export the last weights even if the run kept a moving average of them."""
     dtype: Literal["float32", "bfloat16"] = "float32"
-    """Of the weights in a folder; the camera's own stay float32."""
+    """The dtype of the weights in a folder. Those of the camera encoding are always float32."""
     shard_size: str = "5GB"
-    """Largest file of a folder."""
+    """The largest size of a file in a folder."""
 
     def run(self) -> None:
         import torch
@@ -128,14 +135,14 @@ class Export:
 
 @dataclass
 class Plot:
-    """Draw the loss curves of one run or several, with what validation found."""
+    """Draw the training and validation losses of one run or several."""
 
     runs: Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN")]
-    """Folders of runs."""
+    """The folders of the runs."""
     output: Annotated[Path, arg(aliases=["-o"])] = Path("losses.png")
-    """The picture: png, svg or pdf, by its name."""
+    """The figure to write, as .png, .svg or .pdf."""
     window: int = 100
-    """Steps over which the training loss is averaged."""
+    """The training loss is averaged over this many steps."""
 
     def run(self) -> None:
         from sightline.checks import whole_number

@@ -1,1 +1,1 @@
-"""Training: recipe, trainer, checkpoints. One trainer for pretraining and for retrofits, at any size."""
+"""Training: recipes, the trainer and checkpoints, for pretraining and for adding a camera to a pretrained model."""
