@@ -1,4 +1,4 @@
-"""The memory estimate against peaks measured on a GPU, and its constants against what a small block saves for its backward pass."""
+"""The memory estimate against peaks measured on a GPU, and its constants against what a small block saves for backward."""
 
 from __future__ import annotations
 
