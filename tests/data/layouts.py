@@ -24,17 +24,17 @@ class Take:
 
 
 def write_re10k(root: Path, take: Take, video: bool = False, camera_ctrl: bool = False) -> None:
-    path, rows = take.trajectory, ["https://www.youtube.com/watch?v=abc"]
-    stamps = [1_000_000 + 33_367 * frame for frame in range(len(path))]
+    trajectory, rows = take.trajectory, ["https://www.youtube.com/watch?v=abc"]
+    stamps = [1_000_000 + 33_367 * frame for frame in range(len(trajectory))]
     for frame, stamp in enumerate(stamps):
-        (fx, _, cx), (_, fy, cy), _ = path.intrinsics[frame].tolist()
-        lens = [fx / path.width, fy / path.height, cx / path.width, cy / path.height, 0, 0]
-        world_to_camera = np.linalg.inv(path.camera_to_world[frame].numpy())[:3].flatten()
+        (fx, _, cx), (_, fy, cy), _ = trajectory.intrinsics[frame].tolist()
+        lens = [fx / trajectory.width, fy / trajectory.height, cx / trajectory.width, cy / trajectory.height, 0, 0]
+        world_to_camera = np.linalg.inv(trajectory.camera_to_world[frame].numpy())[:3].flatten()
         rows.append(" ".join(repr(float(number)) if number else "0.0" for number in [*lens, *world_to_camera]))
         rows[-1] = f"{stamp} {rows[-1]}"
     _write(root / "pose_files" / f"{take.name}.txt", "\n".join(rows) + "\n")
     if video:
-        save_video(take.frames, root / "video_clips" / f"{take.name}.mp4", fps=path.fps)
+        save_video(take.frames, root / "video_clips" / f"{take.name}.mp4", fps=trajectory.fps)
     else:
         _write_pictures(root / "frames" / take.name, [str(stamp) for stamp in stamps], take.frames)
     if camera_ctrl:
@@ -49,21 +49,21 @@ def write_re10k(root: Path, take: Take, video: bool = False, camera_ctrl: bool =
 
 
 def write_dl3dv(root: Path, take: Take, images: str = "images", shuffled: bool = False) -> None:
-    path, scene = take.trajectory, root / "1K" / take.name
-    (fx, _, cx), (_, fy, cy), _ = path.intrinsics[0].tolist()
+    trajectory, scene = take.trajectory, root / "1K" / take.name
+    (fx, _, cx), (_, fy, cy), _ = trajectory.intrinsics[0].tolist()
     frames = [
         # OpenGL: y up, z backward.
         {
             "file_path": f"images/frame_{frame + 1:05d}.png",
             "transform_matrix": (pose @ np.diag([1, -1, -1, 1])).tolist(),
         }
-        for frame, pose in enumerate(path.camera_to_world.numpy())
+        for frame, pose in enumerate(trajectory.camera_to_world.numpy())
     ]
     frames = frames[::-1] if shuffled else frames
-    lens = {"w": path.width, "h": path.height, "fl_x": fx, "fl_y": fy, "cx": cx, "cy": cy, "k1": 0.0}
+    lens = {"w": trajectory.width, "h": trajectory.height, "fl_x": fx, "fl_y": fy, "cx": cx, "cy": cy, "k1": 0.0}
     document = {**lens, "camera_model": "OPENCV", "applied_transform": np.eye(4)[:3].tolist(), "frames": frames}
     _write(scene / "transforms.json", json.dumps(document))
-    _write_pictures(scene / images, [f"frame_{frame + 1:05d}" for frame in range(len(path))], take.frames)
+    _write_pictures(scene / images, [f"frame_{frame + 1:05d}" for frame in range(len(trajectory))], take.frames)
 
 
 def write_panshot(
@@ -90,13 +90,13 @@ def write_panshot(
 
 def write_omniworld(root: Path, take: Take, first: int = 0) -> None:
     """Frames first, first + 1, ... of a longer recording, as the second of two splits."""
-    path, scene = take.trajectory, root / take.name
-    world_to_camera = np.linalg.inv(path.camera_to_world.numpy())
-    numbers = list(range(first, first + len(path)))
+    trajectory, scene = take.trajectory, root / take.name
+    world_to_camera = np.linalg.inv(trajectory.camera_to_world.numpy())
+    numbers = list(range(first, first + len(trajectory)))
     camera = {
-        "focals": path.intrinsics[:, 0, 0].tolist(),
-        "cx": float(path.intrinsics[0, 0, 2]),
-        "cy": float(path.intrinsics[0, 1, 2]),
+        "focals": trajectory.intrinsics[:, 0, 0].tolist(),
+        "cx": float(trajectory.intrinsics[0, 0, 2]),
+        "cy": float(trajectory.intrinsics[0, 1, 2]),
         "quats": [_quaternion_wxyz(matrix[:3, :3]) for matrix in world_to_camera],
         "trans": world_to_camera[:, :3, 3].tolist(),
     }

@@ -85,14 +85,14 @@ def test_a_window_takes_its_own_frames_and_is_anchored_at_its_own_first(tmp_path
 @pytest.mark.parametrize("size", [(64, 64), (96, 40), (48, 27), (120, 90)])
 def test_intrinsics_follow_the_crop(tmp_path: Path, size: tuple[int, int]):
     """A point of the world is drawn where the stored camera sees it, and found where the clip's camera says."""
-    path = make_take(frames=5, width=192, height=108).trajectory
-    point = path.positions[2] + path.rotations[2] @ torch.tensor([0.15, -0.1, 2.0], dtype=torch.float64)
+    trajectory = make_take(frames=5, width=192, height=108).trajectory
+    point = trajectory.positions[2] + trajectory.rotations[2] @ torch.tensor([0.15, -0.1, 2.0], dtype=torch.float64)
     frames = np.zeros((5, 108, 192, 3), dtype=np.uint8)
     columns, rows = np.meshgrid(np.arange(192) + 0.5, np.arange(108) + 0.5)
     for frame in range(5):
-        x, y = project(path, frame, point)
+        x, y = project(trajectory, frame, point)
         frames[frame] = (255 * np.exp(-((columns - x) ** 2 + (rows - y) ** 2) / 18.0))[..., None].astype(np.uint8)
-    write_dl3dv(tmp_path, Take(frames, path))
+    write_dl3dv(tmp_path, Take(frames, trajectory))
     clip = Clips([open_source(f"dl3dv:{tmp_path}")], ClipSpec(5, width=size[0], height=size[1], anchor=False))[0]
     for frame in range(5):
         seen = clip.frames[frame, ..., 0].astype(float)
@@ -102,9 +102,9 @@ def test_intrinsics_follow_the_crop(tmp_path: Path, size: tuple[int, int]):
         assert centroid == pytest.approx(expected, abs=0.15)
 
 
-def project(path: Trajectory, frame: int, point: torch.Tensor) -> tuple[float, float]:
-    in_camera = path.rotations[frame].T @ (point - path.positions[frame])
-    x, y, z = (path.intrinsics[frame] @ in_camera).tolist()
+def project(trajectory: Trajectory, frame: int, point: torch.Tensor) -> tuple[float, float]:
+    in_camera = trajectory.rotations[frame].T @ (point - trajectory.positions[frame])
+    x, y, z = (trajectory.intrinsics[frame] @ in_camera).tolist()
     return x / z, y / z
 
 

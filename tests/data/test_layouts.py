@@ -83,9 +83,9 @@ def test_panshot(tmp_path: Path, video: bool):
 
 def test_panshot_sees_its_field_of_view_through_xi(tmp_path: Path):
     write_panshot(tmp_path, make_take(), x_fov=120.0, xi=0.6, near_depth=None)
-    path = read_back(f"panshot:{tmp_path}").trajectory
-    left = lens.pixel_rays(path.intrinsics[0], torch.tensor([0.0, HEIGHT / 2]).double(), path.xi)
-    assert path.xi == 0.6
+    trajectory = read_back(f"panshot:{tmp_path}").trajectory
+    left = lens.pixel_rays(trajectory.intrinsics[0], torch.tensor([0.0, HEIGHT / 2]).double(), trajectory.xi)
+    assert trajectory.xi == 0.6
     assert math.degrees(math.atan2(float(left[0]), float(left[2]))) == pytest.approx(-60)
 
 
@@ -126,33 +126,33 @@ def straight(step: tuple[float, float, float], yaw_degrees: float = 0.0) -> Take
 
 def test_dl3dv_axes_are_opengl(tmp_path: Path):
     write_dl3dv(tmp_path, straight((0, -1, 0), yaw_degrees=90))
-    path = anchored_path(f"dl3dv:{tmp_path}")
-    assert path.positions[-1].tolist() == pytest.approx([0, -4, 0])  # up is minus y
-    assert path.rotations[-1][:, 2].tolist() == pytest.approx([1, 0, 0], abs=1e-9)  # and it looks right
+    trajectory = anchored_path(f"dl3dv:{tmp_path}")
+    assert trajectory.positions[-1].tolist() == pytest.approx([0, -4, 0])  # up is minus y
+    assert trajectory.rotations[-1][:, 2].tolist() == pytest.approx([1, 0, 0], abs=1e-9)  # and it looks right
 
 
 def test_omniworld_quaternions_are_w_first(tmp_path: Path):
     write_omniworld(tmp_path, straight((0, 0, 1), yaw_degrees=90))
     # Not anchored: with the order confused all cameras would be turned by the same half turn, which anchoring hides.
-    path = read_back(f"omniworld:{tmp_path}", ClipSpec(5, width=WIDTH, height=HEIGHT, anchor=False)).trajectory
-    assert path.rotations[0][:, 1].tolist() == pytest.approx([0, 1, 0], abs=1e-9)
-    assert path.rotations[-1][:, 2].tolist() == pytest.approx([1, 0, 0], abs=1e-9)
+    trajectory = read_back(f"omniworld:{tmp_path}", ClipSpec(5, width=WIDTH, height=HEIGHT, anchor=False)).trajectory
+    assert trajectory.rotations[0][:, 1].tolist() == pytest.approx([0, 1, 0], abs=1e-9)
+    assert trajectory.rotations[-1][:, 2].tolist() == pytest.approx([1, 0, 0], abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["re10k", "omniworld"])
 def test_poses_are_world_to_camera(tmp_path: Path, kind: str):
     {"re10k": write_re10k, "omniworld": write_omniworld}[kind](tmp_path, straight((0, 0, 1), yaw_degrees=90))
-    path = anchored_path(f"{kind}:{tmp_path}?eta=1")
-    assert path.positions[-1].tolist() == pytest.approx(
+    trajectory = anchored_path(f"{kind}:{tmp_path}?eta=1")
+    assert trajectory.positions[-1].tolist() == pytest.approx(
         [0, 0, 4], abs=1e-9
     )  # forward of the first camera, not the last
 
 
 def test_panshot_world_is_y_down_and_camera_to_world(tmp_path: Path):
     write_panshot(tmp_path, straight((0, 1, 0.5), yaw_degrees=90), 64.0, 0.0, None, video=False)
-    path = anchored_path(f"panshot:{tmp_path}")
-    assert path.positions[-1].tolist() == pytest.approx([0, 4, 2], abs=1e-9)  # sinks, and moves on
-    assert path.rotations[-1][:, 2].tolist() == pytest.approx([1, 0, 0], abs=1e-9)
+    trajectory = anchored_path(f"panshot:{tmp_path}")
+    assert trajectory.positions[-1].tolist() == pytest.approx([0, 4, 2], abs=1e-9)  # sinks, and moves on
+    assert trajectory.rotations[-1][:, 2].tolist() == pytest.approx([1, 0, 0], abs=1e-9)
 
 
 def test_eta_of_omniworld_is_20_and_of_the_others_1(tmp_path: Path):
@@ -171,9 +171,9 @@ def test_eta_of_omniworld_is_20_and_of_the_others_1(tmp_path: Path):
 def test_near_depth_divides_positions_only_when_asked(tmp_path: Path):
     write_panshot(tmp_path, straight((0, 0, 1)), 64.0, 0.0, near_depth=2.0, video=False)
     asked = ClipSpec(num_frames=5, width=WIDTH, height=HEIGHT, near_depth=True)
-    path = read_back(f"panshot:{tmp_path}", asked).trajectory
-    assert path.positions[-1].tolist() == pytest.approx([0, 0, 2])
-    assert path.near_depth == pytest.approx(1.0)
+    trajectory = read_back(f"panshot:{tmp_path}", asked).trajectory
+    assert trajectory.positions[-1].tolist() == pytest.approx([0, 0, 2])
+    assert trajectory.near_depth == pytest.approx(1.0)
     assert anchored_path(f"panshot:{tmp_path}").positions[-1].tolist() == pytest.approx([0, 0, 4])
 
 
@@ -182,9 +182,9 @@ def test_re10k_intrinsics_are_fractions_of_the_stored_picture(tmp_path: Path):
     wide = straight((0, 0, 1))
     square = make_take(frames=5, width=64, height=64)
     write_re10k(tmp_path, Take(square.frames, wide.trajectory))
-    path = read_back(f"re10k:{tmp_path}", ClipSpec(num_frames=5, width=64, height=64)).trajectory
-    assert float(path.intrinsics[0, 0, 0]) == pytest.approx(0.8 * 64)
-    assert float(path.intrinsics[0, 1, 1]) == pytest.approx(0.8 * 64 * 16 / 9)
+    trajectory = read_back(f"re10k:{tmp_path}", ClipSpec(num_frames=5, width=64, height=64)).trajectory
+    assert float(trajectory.intrinsics[0, 0, 0]) == pytest.approx(0.8 * 64)
+    assert float(trajectory.intrinsics[0, 1, 1]) == pytest.approx(0.8 * 64 * 16 / 9)
 
 
 def test_dl3dv_frames_are_matched_by_name_whatever_their_order(tmp_path: Path):

@@ -23,8 +23,15 @@ def _named(things, xi=0.0, fov=60.0, height=1.5):
         build.at(x, z)
         build.box(_GREY, (size, size, size), base=base)
         build.name(name, colour)
-    path = looking_ahead(height, fov=fov)
-    return caption(bare_scene(build), path.camera_to_world[0], path.intrinsics[0], xi, path.width, path.height)
+    trajectory = looking_ahead(height, fov=fov)
+    return caption(
+        bare_scene(build),
+        trajectory.camera_to_world[0],
+        trajectory.intrinsics[0],
+        xi,
+        trajectory.width,
+        trajectory.height,
+    )
 
 
 def test_things_above_and_below_the_frame_are_not_named():
@@ -64,15 +71,18 @@ def test_what_found_no_slot_is_not_named():
 
 
 def test_a_moving_world_can_be_frozen_and_filmed_from_a_later_moment():
-    scene, path = make_scene(0, "openworld"), sample_clip("openworld", 0, frames=5, width=24, height=24).true_trajectory
-    path = path.replace(camera_to_world=path.camera_to_world[:1].expand(5, 4, 4))
+    scene, trajectory = (
+        make_scene(0, "openworld"),
+        sample_clip("openworld", 0, frames=5, width=24, height=24).true_trajectory,
+    )
+    trajectory = trajectory.replace(camera_to_world=trajectory.camera_to_world[:1].expand(5, 4, 4))
     assert scene.moves
-    usual = render_clip(scene, path, samples=1).frames
-    frozen = render_clip(scene, path, samples=1, seconds=[1.0] * 5).frames
+    usual = render_clip(scene, trajectory, samples=1).frames
+    frozen = render_clip(scene, trajectory, samples=1, seconds=[1.0] * 5).frames
     assert (frozen == frozen[:1]).all() and not (usual == usual[:1]).all()
-    later = render_clip(scene, path, samples=1, seconds=2 / path.fps).frames
+    later = render_clip(scene, trajectory, samples=1, seconds=2 / trajectory.fps).frames
     assert torch.equal(later[:3], usual[2:])
-    given = render_clip(scene, path, samples=1, seconds=torch.arange(5) / path.fps).frames
+    given = render_clip(scene, trajectory, samples=1, seconds=torch.arange(5) / trajectory.fps).frames
     assert torch.equal(given, usual)
 
 

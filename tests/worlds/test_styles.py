@@ -34,7 +34,7 @@ def test_a_share_of_the_cameras_comes_back_and_keeps_clear_too():
     one_way, some, all_of_them = (
         sample_batch("openworld", SEEDS, frames=17, width=32, height=32, returning=share) for share in (0.0, 0.3, 1.0)
     )
-    back = [torch.equal(path, path.flip(0)) for path in some.camera_to_world]
+    back = [torch.equal(poses, poses.flip(0)) for poses in some.camera_to_world]
     assert 0.1 < sum(back) / len(back) < 0.5
     kept = [torch.equal(a, b) for a, b in zip(some.camera_to_world, one_way.camera_to_world, strict=True)]
     assert all(one != other for one, other in zip(back, kept, strict=True))  # whoever does not return goes as before

@@ -96,7 +96,7 @@ class PerClipLatents(Generic[Item]):
 
     clips: the clips of a cache or of sources. indices: which of them this dataset holds.
     encode: makes a LatentClip of what `clips` gives; a cache's clips are LatentClips already.
-    patch: latent frames, rows and columns per token. max_sequence_length: text embeddings are cut to this length.
+    patch_size: latent frames, rows and columns per token. max_sequence_length: text embeddings are cut to this length.
     keep_in_memory: keep every clip after its first use.
     """
 
@@ -105,15 +105,15 @@ class PerClipLatents(Generic[Item]):
         clips: Indexed[Item],
         indices: Sequence[int],
         encode: Callable[[Item], LatentClip],
-        patch: Sequence[int],
+        patch_size: Sequence[int],
         max_sequence_length: int,
         keep_in_memory: bool,
     ) -> None:
-        self.clips, self.indices, self.encode, self.patch, self.max_sequence_length = (
+        self.clips, self.indices, self.encode, self.patch_size, self.max_sequence_length = (
             clips,
             indices,
             encode,
-            patch,
+            patch_size,
             max_sequence_length,
         )
         self._memory: dict[int, LatentBatch] | None = {} if keep_in_memory else None
@@ -128,7 +128,7 @@ class PerClipLatents(Generic[Item]):
         if self._memory is not None and index in self._memory:
             return self._memory[index]
         clip = self.encode(self.clips[self.indices[index]])
-        grid = TokenGrid.from_latents(clip.latents.shape, self.patch)
+        grid = TokenGrid.from_latents(clip.latents.shape, self.patch_size)
         batch = LatentBatch(
             clip.latents[None].float(),  # a cache may hold bfloat16; noise is added in float32
             clip.text[None, : self.max_sequence_length].float(),

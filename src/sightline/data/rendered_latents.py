@@ -32,7 +32,7 @@ def can_render_batches(clips: Clips) -> bool:
 class RenderedLatents:
     """Clips that are rendered and encoded in batches; see `can_render_batches` for which.
 
-    patch: latent frames, rows and columns per token. max_sequence_length: text embeddings are cut to this length.
+    patch_size: latent frames, rows and columns per token. max_sequence_length: text embeddings are cut to this length.
     keep_in_memory: make every clip now and keep it in the memory of the device.
     progress: wraps the batches that are then made, to show a bar.
     """
@@ -42,14 +42,14 @@ class RenderedLatents:
         clips: Clips,
         indices: Sequence[int],
         encoder: ClipEncoder,
-        patch: Sequence[int],
+        patch_size: Sequence[int],
         max_sequence_length: int,
         keep_in_memory: bool,
         progress: Callable[[Sequence[Any]], Any] = iter,
     ) -> None:
         self.windows = [clips.windows[index] for index in indices]
         self.sources, self.spec = clips.sources, clips.spec
-        self.encoder, self.patch, self.max_sequence_length = encoder, patch, max_sequence_length
+        self.encoder, self.patch_size, self.max_sequence_length = encoder, patch_size, max_sequence_length
         self._memory: LatentBatch | None = None
         if keep_in_memory and self.windows:
             self._memory = self._render_all(progress)
@@ -94,7 +94,7 @@ class RenderedLatents:
         return LatentBatch(
             latents[order.to(device)],
             text[order].to(device),
-            CameraTokens(camera_rows[order].to(device), TokenGrid.from_latents(latents.shape, self.patch)),
+            CameraTokens(camera_rows[order].to(device), TokenGrid.from_latents(latents.shape, self.patch_size)),
             None if condition is None else condition[order.to(device)],
         )
 

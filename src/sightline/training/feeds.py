@@ -89,14 +89,14 @@ def make_feed(
     pipe: Any,
     seed: int,
     *,
-    patch: Sequence[int],
+    patch_size: Sequence[int],
     with_camera: bool,
     device: torch.device,
     quiet: bool = True,
 ) -> Feed:
     """The feed that a recipe asks for: from a cache, or from sources whose clips the pipeline's VAE and text encoder encode.
 
-    patch: latent frames, rows and columns per token. with_camera: whether the model takes camera tokens.
+    patch_size: latent frames, rows and columns per token. with_camera: whether the model takes camera tokens.
     """
     encoder = ClipEncoder(pipe)
     empty_text = pad_text(encoder.text(""))[: data.max_sequence_length]
@@ -109,7 +109,9 @@ def make_feed(
         held_out_indices = [index for index, is_held in enumerate(held) if is_held]
         order = _order(data, [cached.entries[index]["source"] for index in train_indices], held_out_indices, seed)
         train, held_out = (
-            PerClipLatents(cached, indices, lambda clip: clip, patch, data.max_sequence_length, data.keep_in_memory)
+            PerClipLatents(
+                cached, indices, lambda clip: clip, patch_size, data.max_sequence_length, data.keep_in_memory
+            )
             for indices in (train_indices, held_out_indices)
         )
     else:
@@ -118,18 +120,22 @@ def make_feed(
         parts = [_clips_of(data, part) for part in ("train", "held-out")]
         names = [parts[0].sources[window.source].name for window in parts[0].windows]
         order = _order(data, names, parts[1], seed)  # errors in the recipe are raised before any clip is rendered
-        train, held_out = (_encoded(clips, data, encoder, patch, quiet) for clips in parts)
+        train, held_out = (_encoded(clips, data, encoder, patch_size, quiet) for clips in parts)
     return Feed(train, held_out, order, empty_text, with_camera)
 
 
-def _encoded(clips: Clips, data: DataConfig, encoder: ClipEncoder, patch: Sequence[int], quiet: bool) -> LatentDataset:
+def _encoded(
+    clips: Clips, data: DataConfig, encoder: ClipEncoder, patch_size: Sequence[int], quiet: bool
+) -> LatentDataset:
     """Clips of sources, encoded as they are read: in batches where the sources can render batches, else one by one."""
     indices = range(len(clips))
     if can_render_batches(clips):
         progress = partial(track, description="rendering worlds", console=Console(stderr=True), disable=quiet)
-        return RenderedLatents(clips, indices, encoder, patch, data.max_sequence_length, data.keep_in_memory, progress)
+        return RenderedLatents(
+            clips, indices, encoder, patch_size, data.max_sequence_length, data.keep_in_memory, progress
+        )
     encode = partial(encode_clip, encoder, data.max_sequence_length)
-    return PerClipLatents(clips, indices, encode, patch, data.max_sequence_length, data.keep_in_memory)
+    return PerClipLatents(clips, indices, encode, patch_size, data.max_sequence_length, data.keep_in_memory)
 
 
 def _clips_of(data: DataConfig, part: Any) -> Clips:

@@ -119,10 +119,10 @@ def _park(build: Builder, moving: bool) -> tuple[str, str, tuple[float, float], 
     radius = things.monument(build)
     build.take(*centre, 3.4)
     if ground == "grass":
-        path = linear(pick.choice(("sand", "beige", "warm grey")))
+        footpath = linear(pick.choice(("sand", "beige", "warm grey")))
         build.at(0.0, 0.0)
-        build.box(material(path, mix(path, DARK, 0.4), noise=0.5), (1.6, 0.012, 40.0), passable=True)
-        build.box(material(path, mix(path, DARK, 0.4), noise=0.5), (40.0, 0.01, 1.4), z=6.0, passable=True)
+        build.box(material(footpath, mix(footpath, DARK, 0.4), noise=0.5), (1.6, 0.012, 40.0), passable=True)
+        build.box(material(footpath, mix(footpath, DARK, 0.4), noise=0.5), (40.0, 0.01, 1.4), z=6.0, passable=True)
     for side in (-1, 1):  # a row of buildings or hedges closes the view
         z = 20.0
         x = side * pick.uniform(1.5, 3.0)
