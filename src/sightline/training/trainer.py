@@ -91,7 +91,7 @@ class Trainer:
             recipe.data,
             self.pipe,
             recipe.seed,
-            patch=tuple(model_config.patch_size),
+            patch_size=tuple(model_config.patch_size),
             with_camera=hasattr(self.model, "encoding_layers"),
             device=self.device,
             quiet=not accelerator.is_main_process,
