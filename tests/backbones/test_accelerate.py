@@ -96,7 +96,7 @@ def test_what_attention_can_fuse():
     )
     for ablation in ({"projection": "mlp"}, {"ngi": False}, {"norm": False}, {"value": True}, {"terms": "abc"}):
         layer = Scope(**ablation).layer(dim, heads)
-        assert not layer.fuses
+        assert not layer.has_fused
     assert fused.can_fuse(ReCamMaster().layer(dim, heads)) and fused.can_fuse(Ucpe(ratio=4).layer(dim, heads))
     assert not fused.can_fuse(Prope().layer(dim, heads))
 

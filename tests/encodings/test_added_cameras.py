@@ -9,7 +9,7 @@ from torch import Tensor
 from sightline.cameras.trajectory import Trajectory
 from sightline.encodings import CameraCtrl, ReCamMaster
 from sightline.encodings.cameractrl import pixel_rays
-from sightline.encodings.protocol import Layer
+from sightline.encodings.protocol import AttentionState
 from sightline.errors import SightlineError
 from tests.encodings import geometry as g
 
@@ -75,9 +75,9 @@ def test_cameractrl_is_two_convolutions_over_the_picture(placement, lens):
     tokens, travelling = layer("embed", camera, g.GRID)
     if placement == "tokens":
         torch.testing.assert_close(tokens[0], expected, atol=1e-9, rtol=0)
-        assert travelling is camera and layer.touches == {"embed"}
+        assert travelling is camera and layer.stages == {"embed"}
     else:
-        assert tokens is None and layer.touches == {"embed", "input"}
+        assert tokens is None and layer.stages == {"embed", "input"}
         torch.testing.assert_close(travelling[0, :, 90:], expected, atol=1e-9, rtol=0)
         hidden = hidden_state()
         merged = (hidden[0] + expected) @ layer.merge_weight.T + layer.merge_bias
@@ -101,7 +101,7 @@ def test_only_the_first_layer_encodes_and_blocks_merge_everywhere():
         ("blocks", [{"embed", "input"}, *[{"input"}] * 2]),
     ):
         layers = CameraCtrl(placement, PIXELS).layers(SMALL, 1, 3)
-        assert [set(layer.touches) for layer in layers] == stages
+        assert [set(layer.stages) for layer in layers] == stages
         assert len({name for name, _ in layers[1].named_parameters()}) == (2 if placement == "blocks" else 0)
 
 
@@ -141,7 +141,7 @@ def test_settings_that_make_no_sense_are_refused(make, sentence):
 def test_recammaster_adds_the_flattened_camera_to_world_pose_and_projects_the_output():
     layer, trajectory = g.trained(ReCamMaster()), PATHS["pinhole"]
     hidden, output = hidden_state(g.DIM), hidden_state(g.DIM) + 1
-    known = Layer(hidden, *g.content(), g.softmax_attention)
+    known = AttentionState(hidden, *g.content(), g.softmax_attention)
     found = layer("input", hidden, g.rows(trajectory))[0]
     projected = layer("output", output, known, g.rows(trajectory))[0]
     for token in range(g.TOKENS):
@@ -150,12 +150,12 @@ def test_recammaster_adds_the_flattened_camera_to_world_pose_and_projects_the_ou
         torch.testing.assert_close(found[token], expected, atol=1e-9, rtol=0)
         expected = layer.out_weight @ output[0, token] + layer.out_bias
         torch.testing.assert_close(projected[token], expected, atol=1e-9, rtol=0)
-    assert layer.touches == {"input", "output"}
+    assert layer.stages == {"input", "output"}
 
 
 def test_recammaster_gradcheck():
     layer, camera = g.trained(ReCamMaster()), g.rows(PATHS["pinhole"])
-    known = Layer(hidden_state(), *g.content(), g.softmax_attention)
+    known = AttentionState(hidden_state(), *g.content(), g.softmax_attention)
 
     def call(stage, hidden, output):
         return stage("input", hidden, camera), stage("output", output, known, camera)
@@ -165,7 +165,7 @@ def test_recammaster_gradcheck():
 
 def test_recammaster_knows_the_world_frame_starts_as_nothing_and_leaves_tokens_without_a_camera():
     layer, hidden = g.trained(ReCamMaster()), hidden_state(g.DIM)
-    known = Layer(hidden, *g.content(), g.softmax_attention)
+    known = AttentionState(hidden, *g.content(), g.softmax_attention)
     trajectory = PATHS["pinhole"]
     still = layer("input", hidden, g.rows(trajectory))
     assert (layer("input", hidden, g.rows(g.moved(trajectory, g.motions()[0]))) - still).abs().max() > 0.1

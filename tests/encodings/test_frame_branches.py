@@ -11,7 +11,7 @@ from torch import Tensor
 from sightline.cameras.tokens import CameraTokens
 from sightline.cameras.trajectory import Trajectory
 from sightline.encodings import Gta, Prope, Ucpe
-from sightline.encodings.protocol import Layer
+from sightline.encodings.protocol import AttentionState
 from sightline.encodings.ucpe import latitude_up
 from sightline.errors import SightlineError
 from tests.encodings import geometry as g
@@ -86,7 +86,7 @@ def slow_map(trajectory: Trajectory, token: int, step: float = 1e-6) -> Tensor: 
     return torch.cat([up / up.norm(), torch.asin(-direction[1])[None]])
 
 
-def slow(layer, output: Tensor, given: Layer, trajectory: Trajectory) -> Tensor:  # [N, dim]
+def slow(layer, output: Tensor, given: AttentionState, trajectory: Trajectory) -> Tensor:  # [N, dim]
     p = {name: value.detach() for name, value in layer.named_parameters()}
     hidden = given.hidden[0]
     if isinstance(layer.settings, Ucpe):
@@ -113,10 +113,10 @@ def slow(layer, output: Tensor, given: Layer, trajectory: Trajectory) -> Tensor:
     return output[0] + result.flatten(1) @ p["out_weight"].T + p["out_bias"]
 
 
-def given(seed: int = 0) -> tuple[Tensor, Layer]:
+def given(seed: int = 0) -> tuple[Tensor, AttentionState]:
     generator = torch.Generator().manual_seed(seed)
     output, hidden = torch.randn(2, 1, g.TOKENS, g.DIM, generator=generator, dtype=torch.float64)
-    return output, Layer(hidden, *g.content(seed), g.softmax_attention)
+    return output, AttentionState(hidden, *g.content(seed), g.softmax_attention)
 
 
 def branch(layer, trajectory: Trajectory, seed: int = 0) -> Tensor:
@@ -141,7 +141,7 @@ def test_the_branch_is_attention_between_block_diagonal_matrices(name, lens):
     tolerance = 1e-5 if name == "ucpe" else 1e-9  # the slow up vector is a difference quotient
     found = layer("output", output, known, g.rows(trajectory))[0]
     torch.testing.assert_close(found, slow(layer, output, known, trajectory), atol=tolerance, rtol=tolerance)
-    assert layer.touches == {"output"}
+    assert layer.stages == {"output"}
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -150,7 +150,7 @@ def test_gradcheck(name):
     output, known = given()
 
     def call(stage, output, hidden, query, key, value):
-        return stage("output", output, Layer(hidden, query, key, value, g.softmax_attention), camera)
+        return stage("output", output, AttentionState(hidden, query, key, value, g.softmax_attention), camera)
 
     assert g.gradcheck_layer(layer, call, output, *known[:4])
 

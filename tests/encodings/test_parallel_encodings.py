@@ -41,7 +41,7 @@ def fsdp2(rank):
         backward(model, inputs, camera)
         found |= {f"{row}: {name}": whole(parameter.grad) for name, parameter in model.named_parameters()}
         for layer in model.encoding_layers:  # what validation reads, from whole weights
-            found |= {f"{row}: {name}": torch.tensor(value) for name, value in layer("figures").items()}
+            found |= {f"{row}: {name}": torch.tensor(value) for name, value in layer("metrics").items()}
     return found
 
 

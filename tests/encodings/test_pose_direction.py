@@ -38,7 +38,7 @@ def relative_entry(layer, camera: Tensor, query_token: int, key_token: int, offs
     """Row 0, column 3 of what stands between a query and a key: the x translation of M_i M_j^-1."""
     query, key = torch.zeros(2, 1, g.TOKENS, g.HEADS, D, dtype=torch.float64)
     query[..., offset], key[..., offset + 3] = 1.0, 1.0
-    if "rotate" in layer.touches:
+    if "rotate" in layer.stages:
         still = torch.ones(1, g.TOKENS, 1, D, dtype=torch.float64)
         query, key, _ = layer("rotate", query, key, key, (still, 0 * still), camera)
         return float(g.logits(query, key)[0, 0, query_token, key_token])
@@ -122,4 +122,4 @@ def test_the_numbers_themselves():
     assert math.isclose(projective(camera), -0.5)  # fx / width at 90 degrees; equal lenses cancel the common factor
     assert math.isclose(recammaster(camera), -1.0, abs_tol=1e-9)
     layer = Ucpe(ratio=1).layer(g.DIM, g.HEADS)
-    assert layer.touches == {"output"} and Scope().layer(g.DIM, g.HEADS).touches == {"inject"}
+    assert layer.stages == {"output"} and Scope().layer(g.DIM, g.HEADS).stages == {"inject"}

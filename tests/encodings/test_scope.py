@@ -81,7 +81,7 @@ def test_it_is_added_to_query_and_key_and_leaves_the_value():
     torch.testing.assert_close(new_query - query, pe_q.expand_as(query))
     torch.testing.assert_close(new_key - key, pe_k.expand_as(key))
     assert new_value is value
-    assert layer.touches == {"inject"}
+    assert layer.stages == {"inject"}
 
 
 @pytest.mark.parametrize("settings", [{}, {"projection": "mlp", "gate_hidden": 2}])

@@ -59,7 +59,7 @@ def slow_rays(layer: ScopeLayer, side: str, camera: Tensor) -> Tensor:  # [1, N,
 
 def score(layer: ScopeLayer, query: Tensor, key: Tensor, camera: Tensor) -> Tensor:  # -> [1, H, N, N]
     """The logits that the attention kernel is given, whichever stage the settings use."""
-    if "inject" in layer.touches:
+    if "inject" in layer.stages:
         query, key, _ = layer("inject", query, key, query, camera)
         return g.logits(query, key) / math.sqrt(g.HEAD)
     seen = []

@@ -128,7 +128,7 @@ def test_it_is_one_matrix_per_token(name, width, heads):
             for_query, for_key = matrices(layer, name, PATH, token, head, width)
             torch.testing.assert_close(new_query[0, token, head], for_query @ query[0, token, head], atol=1e-9, rtol=0)
             torch.testing.assert_close(new_key[0, token, head], for_key @ key[0, token, head], atol=1e-9, rtol=0)
-    assert layer.touches == {"rotate"}
+    assert layer.stages == {"rotate"}
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -1,7 +1,7 @@
-"""Wan's attention, block and timestep embedding with the fused kernels. Same parameters, same names, another `forward`.
+"""Wan's attention, block and timestep embedding with the fused kernels: the same parameters and names, another `forward`.
 
-Where a kernel cannot take what it is given (a CPU, another dtype, weights that an offloader holds elsewhere), each of these
-is its stock parent.
+Where a kernel cannot serve a call (a CPU, another dtype, weights that an offloader keeps elsewhere), each class behaves as its
+stock parent.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ from diffusers.models.transformers.transformer_wan import WanAttention, WanAttnP
 from torch import Tensor, nn
 
 from sightline.backbones.attention import CameraWanAttnProcessor
-from sightline.encodings.protocol import Attend, EncodingLayer, Layer
+from sightline.encodings.protocol import Attend, AttentionState, EncodingLayer
 from sightline.kernels import ops, usable
 
-MOST_TIMESTEPS = 64  # in one call; more, as when every frame has its own noise, take the stock path
+MAX_TIMESTEPS = 64  # distinct ones in a call; more, such as one for each frame, take the stock path
 
 
 class FusedWanAttnProcessor(CameraWanAttnProcessor):
-    """QKNorm, RoPE and, where the encoding fuses, the camera in one kernel. Serves stock layers and camera layers."""
+    """QKNorm and RoPE in one kernel, with the camera's addition where the encoding has a fused form.
+
+    Serves the self-attention of stock models and of camera models.
+    """
 
     def __call__(
         self,
@@ -31,66 +34,70 @@ class FusedWanAttnProcessor(CameraWanAttnProcessor):
         hidden_states: Tensor,  # [B, N, dim]
         encoder_hidden_states: Tensor | None = None,
         attention_mask: Tensor | None = None,
-        rotary_emb: tuple[Tensor, ...] | None = None,  # cos, sin [1, N, 1, D], and the camera in a camera model
+        rotary_emb: tuple[Tensor, ...] | None = None,  # cos, sin [1, N, 1, D]; in a camera model also the camera rows
     ) -> Tensor:
         assert rotary_emb is not None and encoder_hidden_states is None, "fused processors are for self-attention only"
         cos, sin, *camera_rows = rotary_emb
         if camera_rows and camera_rows[0].shape[-1]:
             return super().__call__(attn, hidden_states, None, attention_mask, rotary_emb)
-        if not _at_hand(attn, hidden_states):
+        if not _weights_beside(attn, hidden_states):
             return WanAttnProcessor.__call__(self, attn, hidden_states, None, attention_mask, (cos, sin))
         query, key, value = _get_qkv_projections(attn, hidden_states, None)
-        query, key = _plain_qk(attn, query, key, (cos, sin))
+        query, key = _qk_without_camera(attn, query, key, (cos, sin))
         query, key, value = (x.unflatten(2, (attn.heads, -1)) for x in (query, key, value))
         output = self.attention(attention_mask)(query, key, value).flatten(2, 3).type_as(query)
         return attn.to_out[1](attn.to_out[0](output))
 
-    def positioned(
+    def query_key_value(
         self, attn: WanAttention, hidden: Tensor, rotary: tuple[Tensor, Tensor], camera_rows: Tensor, attend: Attend
-    ) -> tuple[Tensor, Tensor, Tensor, Layer]:
-        method: EncodingLayer = attn.camera_encoding
-        if not can_fuse(method) or not _at_hand(attn, hidden):
-            return super().positioned(attn, hidden, rotary, camera_rows, attend)
+    ) -> tuple[Tensor, Tensor, Tensor, AttentionState]:
+        encoding: EncodingLayer = attn.camera_encoding
+        if not can_fuse(encoding) or not _weights_beside(attn, hidden):
+            return super().query_key_value(attn, hidden, rotary, camera_rows, attend)
         query, key, value = _get_qkv_projections(attn, hidden, None)
-        if "inject" in method.touches:
+        if "inject" in encoding.stages:
             norms = (attn.norm_q.weight, attn.norm_k.weight)
-            query, key = method("fused", query, key, norms, attn.norm_q.eps, rotary, camera_rows)
+            query, key = encoding("fused", query, key, norms, attn.norm_q.eps, rotary, camera_rows)
         else:
-            query, key = _plain_qk(attn, query, key, rotary)
+            query, key = _qk_without_camera(attn, query, key, rotary)
         query, key, value = (x.unflatten(2, (attn.heads, -1)) for x in (query, key, value))
-        nothing = query.new_empty(0)  # query and key before RoPE never exist here, and nobody asks (looks_back)
-        return query, key, value, Layer(hidden, nothing, nothing, value, attend)
+        # Query and key before RoPE do not exist here, and `can_fuse` excludes encodings that read them.
+        missing = query.new_empty(0)
+        return query, key, value, AttentionState(hidden, missing, missing, value, attend)
 
 
-def can_fuse(method: EncodingLayer) -> bool:
-    """Whether QKNorm and RoPE, and the camera if it enters there, can be one kernel in layers of this method."""
-    if "rotate" in method.touches or ("output" in method.touches and method.looks_back):
+def can_fuse(encoding: EncodingLayer) -> bool:
+    """Whether one kernel can do QKNorm and RoPE, and the camera's addition if there is one, in layers of this encoding."""
+    if "rotate" in encoding.stages or ("output" in encoding.stages and encoding.reads_query_key):
         return False
-    return method.fuses or "inject" not in method.touches
+    return encoding.has_fused or "inject" not in encoding.stages
 
 
-def _at_hand(attn: WanAttention, hidden: Tensor) -> bool:
+def _weights_beside(attn: WanAttention, hidden: Tensor) -> bool:
+    """Whether the kernels can take these hidden states, and the layer's weights are on the same device."""
     return usable(hidden) and attn.norm_q.weight.device == hidden.device
 
 
-def _plain_qk(attn: WanAttention, query: Tensor, key: Tensor, rotary: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+def _qk_without_camera(
+    attn: WanAttention, query: Tensor, key: Tensor, rotary: tuple[Tensor, Tensor]
+) -> tuple[Tensor, Tensor]:  # [B, N, dim] x2
     norms = (attn.norm_q.weight, attn.norm_k.weight)
     return ops.qk(query, key, *norms, *rotary, None, [], attn.norm_q.eps, 1.0, False)
 
 
 class Modulation(NamedTuple):
-    """The projected timesteps of a call: one row for each distinct one, and each token's row. Travels as `temb`."""
+    """The projected timesteps of a call, one row for each distinct timestep, and the row of each token. Passed as `temb`."""
 
     table: Tensor  # [K, 6 dim], then [K, 6, dim]
     rows: Tensor  # [B, N] int32
 
     def unflatten(self, _: int, sizes: tuple[int, int]) -> Modulation:
-        """What the stock model does to it between the embedding and the blocks."""
+        """The stock model calls this on `temb` between the embedding and the blocks."""
         return Modulation(self.table.unflatten(-1, sizes), self.rows)
 
 
 class WanTimeTextImageEmbedding(wan.WanTimeTextImageEmbedding):
-    """Embeds each distinct timestep once: TI2V-5B gives every token one, but there are two, 0 and t."""
+    """Embeds each distinct timestep once. TI2V-5B passes one per token, but only two differ: 0 and t."""
 
     def forward(
         self,
@@ -100,11 +107,11 @@ class WanTimeTextImageEmbedding(wan.WanTimeTextImageEmbedding):
         timestep_seq_len: int | None = None,  # N
     ) -> Any:
         texts = (encoder_hidden_states, encoder_hidden_states_image)
-        # How many there are depends on values, which a compiler of the whole model does not have.
+        # The number of distinct timesteps depends on values, which are unknown while the whole model is compiled.
         if timestep_seq_len is None or torch.compiler.is_compiling() or not usable(encoder_hidden_states):
             return super().forward(timestep, *texts, timestep_seq_len)
         distinct, index = torch.unique(timestep, return_inverse=True)
-        if len(distinct) > MOST_TIMESTEPS:
+        if len(distinct) > MAX_TIMESTEPS:
             return super().forward(timestep, *texts, timestep_seq_len)
         embedded, projected, *texts = super().forward(distinct, *texts)  # [K, dim], [K, 6 dim]
         index = index.view(-1, timestep_seq_len).int()
@@ -112,7 +119,7 @@ class WanTimeTextImageEmbedding(wan.WanTimeTextImageEmbedding):
 
 
 class WanTransformerBlock(wan.WanTransformerBlock):
-    """The block with fused norms and residuals. It bears the stock name, by which regional compilation finds blocks."""
+    """The block with fused norms and residuals. It keeps the stock class name, by which regional compilation finds blocks."""
 
     def forward(
         self,
@@ -124,7 +131,7 @@ class WanTransformerBlock(wan.WanTransformerBlock):
         x = hidden_states
         if isinstance(temb, Modulation):
             table, index = temb
-        elif temb.ndim == 3 and len(temb) <= MOST_TIMESTEPS and usable(x):
+        elif temb.ndim == 3 and len(temb) <= MAX_TIMESTEPS and usable(x):
             table, index = temb, _rows(torch.arange(len(x), dtype=torch.int32, device=x.device)[:, None], x)
         else:
             return super().forward(x, encoder_hidden_states, temb, rotary_emb)
@@ -138,9 +145,9 @@ class WanTransformerBlock(wan.WanTransformerBlock):
         return ops.add_gated(x, self._feed_forward(normed), ffn_gate, index)
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        """The widest activations of the model: without gradients, their GELU happens before they are stored."""
+        """Without gradients, the GELU of these widest activations of the model is applied before they are stored."""
         first, *rest = self.ffn.net
-        if torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type) or not _has_plain_gelu(first, x):
+        if torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type) or not _is_tanh_gelu(first, x):
             return self.ffn(x)
         x = ops.linear_gelu(x, first.proj.weight, first.proj.bias)
         for layer in rest:
@@ -151,13 +158,13 @@ class WanTransformerBlock(wan.WanTransformerBlock):
         norm = self.norm2
         if not isinstance(norm, nn.LayerNorm) or norm.weight.device != x.device:
             return norm(x.float()).type_as(x)
-        # A norm's own weights are a table of one row.
+        # The norm's own weights serve as a table of one row.
         first = _rows(torch.zeros(1, 1, dtype=torch.int32, device=x.device), x)
         return ops.modulate(x, norm.bias[None], norm.weight[None].float() - 1, first, norm.eps)
 
 
-def _has_plain_gelu(layer: nn.Module, x: Tensor) -> bool:
-    """Whether this is a linear layer of its own weights, here and in this dtype, and tanh-GELU. An adapter's is another."""
+def _is_tanh_gelu(layer: nn.Module, x: Tensor) -> bool:
+    """Whether this is diffusers' linear layer with tanh-GELU, on the device and in the dtype of x, without a LoRA adapter."""
     proj = getattr(layer, "proj", None)
     if type(layer) is not GELU or layer.approximate != "tanh" or type(proj) is not nn.Linear or proj.bias is None:
         return False

@@ -79,7 +79,7 @@ def score_terms(
 
     def remember(_: Any, args: tuple[Any, ...]) -> None:
         stage, query, key, *_, camera_rows = args
-        if stage in scope.touches:
+        if stage in scope.stages:
             seen.append((query.float(), key.float(), camera_rows))
 
     handle = scope.register_forward_pre_hook(remember)

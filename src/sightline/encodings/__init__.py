@@ -1,36 +1,30 @@
-"""HOW a camera enters attention: one short file per method, all on the same protocol. Knows nothing of Wan."""
+"""How a camera enters attention: one short file per encoding, all with the same two base classes. Independent of Wan.
+
+`register` adds an encoding that is defined outside the package; registry.py describes how.
+"""
 
 from __future__ import annotations
 
-from typing import Any
-
+from sightline.cameras.tokens import has_camera
 from sightline.encodings.cameractrl import CameraCtrl
 from sightline.encodings.freqsplit import FreqSplit
 from sightline.encodings.prope import Gta, Prope
-from sightline.encodings.protocol import Encoding, EncodingLayer
+from sightline.encodings.protocol import Attend, AttentionState, Encoding, EncodingLayer, linear
 from sightline.encodings.recammaster import ReCamMaster
+from sightline.encodings.registry import encoding_from_config, encoding_names, get_encoding, register
 from sightline.encodings.rerope import ReRope
 from sightline.encodings.scope import Scope
 from sightline.encodings.ucpe import Ucpe
-from sightline.errors import SightlineError
 
 ENCODINGS: dict[str, type[Encoding]] = {
-    encoding.name: encoding for encoding in (Scope, CameraCtrl, ReCamMaster, Prope, Gta, Ucpe, ReRope, FreqSplit)
-}
-
-
-def encoding_from_config(config: dict[str, Any]) -> Encoding:
-    """The encoding that a config names, e.g. {"name": "scope", "gate_hidden": 16}; omitted settings take their default."""
-    if not isinstance(config, dict):
-        raise SightlineError(f"encoding is {config!r}: expected settings such as {{'name': 'scope'}}.")
-    name = config.get("name")
-    if not isinstance(name, str) or name not in ENCODINGS:
-        raise SightlineError(f"encoding name is {name!r}: expected one of {sorted(ENCODINGS)}.")
-    return ENCODINGS[name].from_config(config)
-
+    encoding.name: register(encoding)
+    for encoding in (Scope, CameraCtrl, ReCamMaster, Prope, Gta, Ucpe, ReRope, FreqSplit)
+}  # those of the package; `get_encoding` also knows those registered from outside
 
 __all__ = [
     "ENCODINGS",
+    "Attend",
+    "AttentionState",
     "CameraCtrl",
     "Encoding",
     "EncodingLayer",
@@ -42,4 +36,9 @@ __all__ = [
     "Scope",
     "Ucpe",
     "encoding_from_config",
+    "encoding_names",
+    "get_encoding",
+    "has_camera",
+    "linear",
+    "register",
 ]

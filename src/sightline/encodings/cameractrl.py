@@ -18,7 +18,7 @@ from torch import Tensor
 from sightline.cameras import lens, plucker, se3
 from sightline.cameras.tokens import FOLD, POSITION, RAW_FRAMES, ROW_WIDTH, XI, has_camera
 from sightline.checks import whole_number
-from sightline.encodings.protocol import Encoding, EncodingLayer, linear, start_linear
+from sightline.encodings.protocol import Encoding, EncodingLayer, init_linear, linear
 from sightline.errors import SightlineError
 
 CHANNELS = 6 * FOLD  # of a pixel: a ray for each raw frame
@@ -63,7 +63,7 @@ class CameraCtrlLayer(EncodingLayer):
     def __init__(self, settings: CameraCtrl, dim: int, first: bool) -> None:
         super().__init__()
         self.settings, merges = settings, settings.placement == "blocks"
-        self.touches = frozenset(stage for stage, used in (("embed", first), ("input", merges)) if used)
+        self.stages = frozenset(stage for stage, used in (("embed", first), ("input", merges)) if used)
         if first:
             self.add_linear("patch", dim, CHANNELS * settings.pixels**2)
             for name in ("conv_1", "conv_2"):
@@ -73,11 +73,11 @@ class CameraCtrlLayer(EncodingLayer):
             self.add_linear("merge", dim, dim)
         self.reset_parameters()
 
-    def start(self) -> None:
-        merges = "input" in self.touches
-        if "embed" in self.touches:
+    def init_weights(self) -> None:
+        merges = "input" in self.stages
+        if "embed" in self.stages:
             for name in ("patch", "conv_1", "conv_2"):
-                start_linear(getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias"))
+                init_linear(getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias"))
             if not merges:  # nothing may reach the tokens yet, on either side of the residual
                 for name in ("patch", "conv_2"):
                     getattr(self, f"{name}_weight").zero_()
@@ -96,7 +96,7 @@ class CameraCtrlLayer(EncodingLayer):
         tokens = picture.movedim(1, -1).unflatten(0, (-1, grid[0])).flatten(1, 3) * has_camera(
             camera_rows
         )  # [B, N, dim]
-        if "input" in self.touches:
+        if "input" in self.stages:
             return None, torch.cat([camera_rows, tokens.to(camera_rows.dtype)], dim=-1)
         return tokens, camera_rows
 

@@ -59,7 +59,7 @@ class FreqSplitLayer(EncodingLayer):
             self.add_parameter("weight", heads * self.pairs, 6)
         self.reset_parameters()
 
-    def start(self) -> None:
+    def init_weights(self) -> None:
         if self.phases == "plucker":
             self.weight.zero_()
 

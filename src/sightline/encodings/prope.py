@@ -22,7 +22,7 @@ from sightline.encodings.frames import (
     require_frame_layout,
     world_to_camera,
 )
-from sightline.encodings.protocol import Encoding, EncodingLayer, Layer, linear, start_linear
+from sightline.encodings.protocol import AttentionState, Encoding, EncodingLayer, init_linear, linear
 from sightline.errors import SightlineError
 
 Branch = Literal["shared", "own"]
@@ -49,7 +49,7 @@ class Gta(Prope):
     """branch: as for PRoPE. translation: starting value of the factor on the pose's translation, one per layer."""
 
     name: ClassVar[str] = "gta"
-    starting_values: ClassVar[tuple[str, ...]] = ("translation",)
+    initial_settings: ClassVar[tuple[str, ...]] = ("translation",)
 
     translation: float = 0.01
 
@@ -81,18 +81,18 @@ class PropeLayer(EncodingLayer):
             self.add_parameter("translation", 1)
         self.reset_parameters()
 
-    def start(self) -> None:
+    def init_weights(self) -> None:
         if self.own:
             for name in ("q", "k", "v"):
-                start_linear(getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias"))
+                init_linear(getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias"))
         self.out_weight.zero_()
         self.out_bias.zero_()
         if isinstance(self.settings, Gta):
             self.translation.fill_(self.settings.translation)
 
-    def output(self, output: Tensor, layer: Layer, camera_rows: Tensor) -> Tensor:
-        query, key, value = self.projected(layer.hidden) if self.own else (layer.query, layer.key, layer.value)
-        branch = attend_in_frames(query, key, value, *self.frame(camera_rows), camera_rows, layer.attend)
+    def output(self, output: Tensor, state: AttentionState, camera_rows: Tensor) -> Tensor:
+        query, key, value = self.projected(state.hidden) if self.own else (state.query, state.key, state.value)
+        branch = attend_in_frames(query, key, value, *self.frame(camera_rows), camera_rows, state.attend)
         return output + linear(branch.flatten(2), self.out_weight, self.out_bias) * has_camera(camera_rows)
 
     def projected(self, hidden: Tensor) -> list[Tensor]:  # [B, N, dim] -> 3 x [B, N, H, D]

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from sightline.cameras import se3
 from sightline.cameras.tokens import has_camera
 from sightline.encodings.frames import world_to_camera
-from sightline.encodings.protocol import Encoding, EncodingLayer, Layer, linear
+from sightline.encodings.protocol import AttentionState, Encoding, EncodingLayer, linear
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class ReCamMaster(Encoding):
 
 
 class ReCamMasterLayer(EncodingLayer):
-    looks_back = False
+    reads_query_key = False
 
     pose_weight: Tensor  # [dim, 12]
     pose_bias: Tensor
@@ -44,7 +44,7 @@ class ReCamMasterLayer(EncodingLayer):
         self.add_linear("out", dim, dim)
         self.reset_parameters()
 
-    def start(self) -> None:
+    def init_weights(self) -> None:
         for parameter in (self.pose_weight, self.pose_bias, self.out_bias):
             parameter.zero_()
         nn.init.eye_(self.out_weight)
@@ -55,6 +55,6 @@ class ReCamMasterLayer(EncodingLayer):
             added = linear(pose, self.pose_weight, self.pose_bias) * has_camera(camera_rows)
             return (hidden + added).to(hidden.dtype)
 
-    def output(self, output: Tensor, layer: Layer, camera_rows: Tensor) -> Tensor:
+    def output(self, output: Tensor, state: AttentionState, camera_rows: Tensor) -> Tensor:
         # Without a camera the trained projection is not the pretrained layer either: such a token keeps its output.
         return torch.where(has_camera(camera_rows), linear(output, self.out_weight, self.out_bias), output)

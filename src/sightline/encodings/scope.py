@@ -63,7 +63,7 @@ class Scope(Encoding):
     """
 
     name: ClassVar[str] = "scope"
-    starting_values: ClassVar[tuple[str, ...]] = ("alpha", "projection_init")
+    initial_settings: ClassVar[tuple[str, ...]] = ("alpha", "projection_init")
 
     gate_hidden: int = 16
     projection: Projection = "linear"
@@ -135,9 +135,9 @@ class ScopeLayer(EncodingLayer):
         super().__init__()
         self.settings, self.dim, self.heads = settings, dim, heads
         self.sides: tuple[Side, ...] = ("q", "k", "v") if settings.value else ("q", "k")
-        self.touches = frozenset({"inject" if settings.terms == "abcd" else "attend"})
+        self.stages = frozenset({"inject" if settings.terms == "abcd" else "attend"})
         paper = Scope(settings.gate_hidden, flip=settings.flip, min_moment=settings.min_moment)
-        self.fuses = settings.computes_as(paper)  # the kernel computes the paper's form only
+        self.has_fused = settings.computes_as(paper)  # the kernel computes the paper's form only
         features = FEATURES if settings.ngi else RAW_FEATURES
         if settings.projection_init == "identity" and dim // heads < features:
             raise SightlineError(
@@ -160,7 +160,7 @@ class ScopeLayer(EncodingLayer):
             self.add_parameter("gate_out_bias", dim)
         self.reset_parameters()
 
-    def start(self) -> None:
+    def init_weights(self) -> None:
         settings, weights = self.settings, dict(self.named_parameters())
         for side in self.sides:
             alone = settings.terms == "ad" and side == "k" and settings.alpha == 0
@@ -170,7 +170,7 @@ class ScopeLayer(EncodingLayer):
             if settings.projection == "mlp":
                 nn.init.kaiming_normal_(weights[f"project_{side}_in"])
                 weights[f"project_{side}_bias"].zero_()
-            self._start_projection(weights[f"project_{side}"])
+            self._init_projection(weights[f"project_{side}"])
         if settings.projection_init == "identity":
             self.project_k.copy_(self.project_q)
         if settings.ngi:
@@ -178,7 +178,7 @@ class ScopeLayer(EncodingLayer):
                 nn.init.kaiming_uniform_(weights[name], a=math.sqrt(5))  # what nn.Linear does
                 weights[f"{name}_bias"].zero_()  # so that the gate is exactly 1/2 at s = 0
 
-    def _start_projection(self, weight: Tensor) -> None:  # [dim, features]
+    def _init_projection(self, weight: Tensor) -> None:  # [dim, features]
         if self.settings.projection_init == "zero":
             weight.zero_()
         elif self.settings.projection_init == "random":
@@ -246,11 +246,11 @@ class ScopeLayer(EncodingLayer):
         return GateWeights(self.gate_in, self.gate_in_bias, self.gate_out, self.gate_out_bias)
 
     @torch.no_grad()
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """The alphas, and the mean gate at |m| = 0.1, 1 and 10."""
-        figures = {f"alpha_{side}": getattr(self, f"alpha_{side}").item() for side in self.sides}
+        metrics = {f"alpha_{side}": getattr(self, f"alpha_{side}").item() for side in self.sides}
         if (weights := self.gate_weights) is not None:
             for magnitude in (0.1, 1.0, 10.0):
                 gate = scale_gate(torch.full((1, 1), math.log(magnitude), device=self.gate_in.device), weights)
-                figures[f"gate_at_{magnitude:g}"] = gate.mean().item()
-        return figures
+                metrics[f"gate_at_{magnitude:g}"] = gate.mean().item()
+        return metrics

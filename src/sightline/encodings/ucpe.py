@@ -18,7 +18,7 @@ from sightline.cameras import se3
 from sightline.cameras.tokens import RAY, XI, has_camera
 from sightline.checks import whole_number
 from sightline.encodings.frames import attend_in_frames, require_frame_layout, world_to_camera
-from sightline.encodings.protocol import Encoding, EncodingLayer, Layer, linear, start_linear
+from sightline.encodings.protocol import AttentionState, Encoding, EncodingLayer, init_linear, linear
 from sightline.errors import SightlineError
 
 
@@ -47,7 +47,7 @@ class Ucpe(Encoding):
 class UcpeLayer(EncodingLayer):
     """The branch of one self-attention layer. Frames are computed in float32, attention in the model's dtype."""
 
-    looks_back = False
+    reads_query_key = False
 
     qkv_weight: Tensor  # [3 dim / ratio, dim]
     qkv_bias: Tensor
@@ -69,22 +69,22 @@ class UcpeLayer(EncodingLayer):
             self.add_linear("map", dim, 3)
         self.reset_parameters()
 
-    def start(self) -> None:
-        start_linear(self.qkv_weight, self.qkv_bias)
+    def init_weights(self) -> None:
+        init_linear(self.qkv_weight, self.qkv_bias)
         if self.settings.latitude_up:
-            start_linear(self.map_weight, self.map_bias)
+            init_linear(self.map_weight, self.map_bias)
         self.out_weight.zero_()
         self.out_bias.zero_()
 
-    def output(self, output: Tensor, layer: Layer, camera_rows: Tensor) -> Tensor:
-        hidden = layer.hidden
+    def output(self, output: Tensor, state: AttentionState, camera_rows: Tensor) -> Tensor:
+        hidden = state.hidden
         with torch.autocast(camera_rows.device.type, enabled=False):
             frame = world_to_ray(camera_rows)
             if self.settings.latitude_up:
                 added = linear(latitude_up(camera_rows), self.map_weight, self.map_bias)
                 hidden = (hidden + added).to(hidden.dtype)
         query, key, value = linear(hidden, self.qkv_weight, self.qkv_bias).unflatten(-1, (3, self.heads, -1)).unbind(2)
-        branch = attend_in_frames(query, key, value, frame, se3.inverse(frame), camera_rows, layer.attend)
+        branch = attend_in_frames(query, key, value, frame, se3.inverse(frame), camera_rows, state.attend)
         return output + linear(branch.flatten(2), self.out_weight, self.out_bias) * has_camera(camera_rows)
 
 

@@ -12,7 +12,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from sightline.encodings import ENCODINGS, encoding_from_config
+from sightline.encodings import encoding_from_config, encoding_names, get_encoding
 from sightline.errors import SightlineError
 from sightline.parsing import parse_value
 
@@ -36,12 +36,12 @@ def override_encoding(encoding: Mapping[str, Any] | None, overrides: Mapping[str
     if name is None:
         raise SightlineError(
             f"model.encoding.{next(iter(fields))} is set without an encoding: expected model.encoding.name, one of "
-            f"{', '.join(sorted(ENCODINGS))}."
+            f"{', '.join(encoding_names())}."
         )
-    if name not in ENCODINGS:
-        raise SightlineError(f"model.encoding.name is {name!r}: expected one of {', '.join(sorted(ENCODINGS))}.")
-    hints = typing.get_type_hints(ENCODINGS[name])
-    known = [field.name for field in dataclasses.fields(ENCODINGS[name])]
+    if name not in encoding_names():
+        raise SightlineError(f"model.encoding.name is {name!r}: expected one of {', '.join(encoding_names())}.")
+    hints = typing.get_type_hints(get_encoding(name))
+    known = [field.name for field in dataclasses.fields(get_encoding(name))]
     settings: dict[str, Any] = {"name": name}
     if encoding is not None and encoding.get("name") == name:
         settings |= encoding
