@@ -17,6 +17,7 @@ WRITES = {
     "03_train_the_camera.py": {"camera.safetensors"},
     "04_read_a_model.py": {"score_terms.png"},
     "05_render_a_world.py": {"walk.mp4", "walk.json", "loop.mp4", "loop.json", "depth.png"},
+    "06_add_an_encoding.py": {"camera.safetensors"},
 }
 SMALL = {
     "01_generate_an_orbit.py": ["--num-frames", "9", "--width", "64", "--height", "64", "--num-inference-steps", "2"],

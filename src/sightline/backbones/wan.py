@@ -184,7 +184,7 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         try:
             if camera_rows is not None:
                 first: EncodingLayer = self.blocks[0].attn1.camera_encoding
-                if "embed" in first.touches:
+                if "embed" in first.stages:
                     self.patch_embedding.tokens, camera_rows = first("embed", camera_rows, self._grid(inputs[0]))
                 self.rope.camera_rows = camera_rows
             return super().forward(*inputs, **options)

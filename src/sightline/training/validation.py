@@ -104,7 +104,7 @@ def fixed_draw(batch: LatentBatch, recipe: Recipe, level: float) -> Draw:
 def encoding_scalars(model: nn.Module) -> dict[str, float]:
     """The scalars that each layer's encoding reports, such as SCoPE's alphas and gates, as NAME/LAYER."""
     layers = getattr(model, "encoding_layers", [])
-    return {f"{name}/{index}": value for index, layer in enumerate(layers) for name, value in layer("figures").items()}
+    return {f"{name}/{index}": value for index, layer in enumerate(layers) for name, value in layer("metrics").items()}
 
 
 def generate_sample(
