@@ -60,6 +60,12 @@ def test_a_model_that_has_the_encoding_is_filled_in_place(camera_file):
     assert model.encoding_layers[0].alpha_q.item() == pytest.approx(0.7)
 
 
+def test_scalar_alphas_load(camera_file):
+    tensors = load_file(camera_file)
+    rewrite(camera_file, {name: value.reshape(()) if "alpha" in name else value for name, value in tensors.items()})
+    assert load_camera(retrofit(), camera_file).encoding_layers[1].alpha_k.shape == (1,)
+
+
 def untouched(model):
     return {name: value.clone() for name, value in model.state_dict().items()}
 

@@ -264,3 +264,11 @@ def test_settings_survive_a_config_file():
         encoding_from_config({"name": "nope"})
     with pytest.raises(SightlineError, match="unknown setting 'gates'"):
         encoding_from_config({"name": "scope", "gates": 3})
+
+
+def test_scalar_alphas_of_old_checkpoints_are_promoted():
+    layer = trained_layer()
+    old = {name: value.reshape(()) if name.startswith("alpha") else value for name, value in layer.state_dict().items()}
+    fresh = trained_layer(seed=5)
+    fresh.load_state_dict(old)
+    assert torch.equal(fresh.alpha_q, layer.alpha_q) and fresh.alpha_q.shape == (1,)

@@ -17,6 +17,7 @@ from torch import Tensor
 from sightline.backbones.stock import EXPERTS
 from sightline.backbones.wan import ENCODING_KEY, CameraWanTransformer3DModel
 from sightline.encodings import encoding_from_config
+from sightline.encodings.protocol import promote_scalars
 from sightline.errors import SightlineError
 from sightline.files import atomic_write, reason
 
@@ -201,7 +202,7 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         raise SightlineError(
             f"{path} has version {metadata.get('version')!r}: expected {_VERSION!r}; a newer sightline wrote it."
         )
-    return metadata, tensors
+    return metadata, promote_scalars(tensors)
 
 
 def require_same_backbone(where: Path, trained: dict[str, Any], model: WanTransformer3DModel) -> None:

@@ -20,13 +20,15 @@ from diffusers.models.modeling_outputs import Transformer2DModelOutput
 
 # ModelMixin must be in this namespace: a saved pipeline looks for it in the module that defines the class.
 from diffusers.models.modeling_utils import ModelMixin  # noqa: F401
+from safetensors import safe_open
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from sightline.backbones.attention import CameraPatchEmbedding, CameraRotaryPosEmbed, CameraWanAttnProcessor
 from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Encoding, encoding_from_config
-from sightline.encodings.protocol import EncodingLayer
+from sightline.encodings.protocol import EncodingLayer, promote_scalars
 from sightline.errors import SightlineError
 from sightline.files import reason
 
@@ -150,6 +152,16 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
                 )
         return (model, info) if wants_info else model
 
+    @classmethod
+    def _load_pretrained_model(cls, model: Any, state_dict: Any, files: list[Any], *args: Any, **options: Any) -> Any:
+        # A step of diffusers' from_pretrained, which accepts state dicts in place of file names. diffusers compares shapes
+        # before it fills the model, so scalar alphas must be promoted here.
+        if state_dict is not None:
+            promote_scalars(state_dict)
+        else:
+            files = [_promote_scalars_of(file) for file in files]
+        return super()._load_pretrained_model(model, state_dict, files, *args, **options)
+
     def forward(
         self,
         hidden_states: Tensor,  # [B, C, t, H, W] latents
@@ -239,3 +251,11 @@ def _require_stock_base(base: WanTransformer3DModel) -> None:
 
 def _base_parameters(model: nn.Module) -> list[nn.Parameter]:
     return [parameter for name, parameter in model.named_parameters() if ENCODING_KEY not in name]
+
+
+def _promote_scalars_of(file: str) -> Any:
+    """The file's name; or, if the file holds 0-dim tensors, its content with those reshaped to (1,)."""
+    with safe_open(file, framework="pt") as shard:
+        if all(shard.get_slice(name).get_shape() for name in shard.keys()):  # noqa: SIM118  # not a dict
+            return file
+    return promote_scalars(load_file(file))

@@ -65,6 +65,10 @@ class EncodingLayer(nn.Module):
     def forward(self, stage: str, *arguments: Any) -> Any:
         return getattr(self, stage)(*arguments)
 
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *args: Any) -> None:
+        promote_scalars(state_dict, prefix)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
     def add_parameter(self, name: str, *shape: int) -> None:
         """Add an uninitialised float32 parameter. It needs at least one dimension, because sharding refuses scalars."""
         self.register_parameter(name, nn.Parameter(torch.empty(shape, dtype=torch.float32)))
@@ -145,6 +149,14 @@ def init_linear(weight: Tensor, bias: Tensor) -> None:
     nn.init.kaiming_uniform_(weight, a=math.sqrt(5))
     bound = 1 / math.sqrt(weight[0].numel())
     nn.init.uniform_(bias, -bound, bound)
+
+
+def promote_scalars(state_dict: dict[str, Tensor], prefix: str = "") -> dict[str, Tensor]:
+    """Reshape 0-dim tensors to shape (1,), in place. Other implementations of SCoPE store their alphas as scalars."""
+    for name, tensor in state_dict.items():
+        if tensor.ndim == 0 and name.startswith(prefix):
+            state_dict[name] = tensor.reshape(1)
+    return state_dict
 
 
 @dataclasses.dataclass(frozen=True)
