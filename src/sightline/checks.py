@@ -1,4 +1,4 @@
-"""Checks of single values, each refusing in one sentence that names the argument."""
+"""Checks of single values. A value that fails is refused in one sentence that names the argument."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sightline.errors import SightlineError
 
 
 def number(name: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> float:
-    """`value` as a finite float within the bound, or a sentence."""
+    """`value` as a finite float within the bound."""
     try:
         result = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -24,14 +24,14 @@ def number(name: str, value: Any, *, above: float | None = None, at_least: float
 
 
 def whole_number(name: str, value: Any) -> int:
-    """`value` as an int of at least 1, or a sentence. True is not 1 here."""
+    """`value` as an int of at least 1. True is refused."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < 1:
         raise SightlineError(f"{name} is {value!r}: expected a whole number of at least 1.")
     return value.__index__()
 
 
 def check_seed(seed: Any) -> int:
-    """A seed of noise: what torch's generators take."""
+    """A seed that torch's generators accept."""
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= seed.__index__() < 2**63:
         raise SightlineError(f"seed is {seed!r}: expected a whole number from 0 to 2^63 - 1.")
     return int(seed.__index__())

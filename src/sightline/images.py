@@ -79,5 +79,5 @@ def psnr(video: Any, truth: Any) -> np.ndarray:  # [T, H, W, 3] twice -> [T]
     frames, true_frames = as_frames(video), as_frames(truth)
     if frames.shape != true_frames.shape:
         raise SightlineError(f"video has shape {frames.shape}: expected {true_frames.shape}, that of the truth.")
-    error = np.square(frames.astype(np.float64) - true_frames).mean(axis=(1, 2, 3))  # [T]
-    return np.minimum(10 * np.log10(255.0**2 / np.maximum(error, 1e-12)), _MAX_PSNR)
+    squared_error = np.square(frames.astype(np.float64) - true_frames).mean(axis=(1, 2, 3))  # [T]
+    return np.minimum(10 * np.log10(255.0**2 / np.maximum(squared_error, 1e-12)), _MAX_PSNR)

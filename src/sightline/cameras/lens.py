@@ -1,4 +1,4 @@
-"""The lens: pinhole intrinsics in pixels, per frame, with the unified camera model's xi for wider ones (xi = 0: pinhole)."""
+"""Intrinsics in pixels, and rays through pixels, for pinholes and the unified camera model (xi = 0 is a pinhole)."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def intrinsics_from_fov(horizontal_degrees: float, width: int, height: int, xi: 
 def pixel_rays(intrinsics: Tensor, pixels: Tensor, xi: float = 0.0) -> Tensor:  # [..., 3, 3], [..., 2] -> [..., 3]
     """Unit directions, in camera coordinates, of the rays through pixels (x, y); the first pixel's centre is (0.5, 0.5).
 
-    Unified camera model (Mei): a point on the unit sphere is seen from xi behind its centre. A pixel outside the
-    image of the sphere, possible only for xi > 1, has no ray and is refused.
+    Unified camera model (Mei): points on the unit sphere are projected from a centre xi behind that of the sphere. A
+    pixel outside the image of the sphere, possible only for xi > 1, has no ray and is refused.
     """
     x = (pixels[..., 0] - intrinsics[..., 0, 2]) / intrinsics[..., 0, 0]
     y = (pixels[..., 1] - intrinsics[..., 1, 2]) / intrinsics[..., 1, 1]

@@ -1,4 +1,4 @@
-"""What a Trajectory accepts as poses and lenses. A refusal carries the frame it is about."""
+"""Checks of the poses and intrinsics of a Trajectory. An error carries the frame that caused it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sightline.cameras import se3
 from sightline.errors import SightlineError
 
 ROTATION_TOLERANCE = 1e-3  # largest |R^T R - I| that is read as a rotation written with few digits
-_EXACT = 1e-6  # below this a rotation is kept as it came; above, replaced by the nearest true rotation
-_FARTHEST = 1e9  # units; beyond it float32 rays, and pictures of them, mean nothing
-_SHORTEST, _LONGEST = 1e-3, 1e9  # focal lengths, pixels
+_EXACT = 1e-6  # a rotation with a larger error is replaced by the nearest true rotation
+_MAX_POSITION = 1e9  # units; float32 rays of larger positions are meaningless
+_MIN_FOCAL, _MAX_FOCAL = 1e-3, 1e9  # focal lengths, pixels
 
 
 def as_float64(name: str, value: Any) -> Tensor:
@@ -29,20 +29,20 @@ def as_float64(name: str, value: Any) -> Tensor:
         ) from None
 
 
-def checked_poses(poses: Tensor) -> Tensor:  # [T, 4, 4] -> [T, 4, 4]
-    """Finite rigid motions, rotations made exact."""
+def check_poses(poses: Tensor) -> Tensor:  # [T, 4, 4] -> [T, 4, 4]
+    """The poses with exact rotations. Refuses what is not finite or not a rigid motion."""
     _refuse(~poses.isfinite().flatten(1).all(1), lambda frame: "is not finite: expected finite numbers.")
     _refuse(
         (poses[:, 3] - poses.new_tensor([0, 0, 0, 1])).abs().amax(1) > _EXACT,
         lambda frame: f"has the last row {poses[frame, 3].tolist()}: expected 0 0 0 1.",
     )
     _refuse(
-        poses[:, :3, 3].abs().amax(1) > _FARTHEST,
-        lambda frame: f"is at {poses[frame, :3, 3].tolist()}: expected a position within {_FARTHEST:g} units.",
+        poses[:, :3, 3].abs().amax(1) > _MAX_POSITION,
+        lambda frame: f"is at {poses[frame, :3, 3].tolist()}: expected a position within {_MAX_POSITION:g} units.",
     )
     error = se3.orthonormality_error(poses[:, :3, :3])
     _refuse(
-        ~(error <= ROTATION_TOLERANCE),  # so written that an error that overflowed to nan is bad too
+        ~(error <= ROTATION_TOLERANCE),  # not (error > ...), so that an error that overflowed to nan is refused too
         lambda frame: (
             f"is not a rigid motion (|R^T R - I| = {error[frame]:.2g}, determinant "
             f"{torch.linalg.det(poses[frame, :3, :3]):.3g}): expected a rotation within {ROTATION_TOLERANCE:g}."
@@ -55,8 +55,8 @@ def checked_poses(poses: Tensor) -> Tensor:  # [T, 4, 4] -> [T, 4, 4]
     return poses
 
 
-def checked_intrinsics(lens: Tensor) -> Tensor:  # [T, 3, 3] -> [T, 3, 3]
-    """Pinhole matrices without skew, focal lengths positive."""
+def check_intrinsics(lens: Tensor) -> Tensor:  # [T, 3, 3] -> [T, 3, 3]
+    """The intrinsics without rounding errors. Refuses skew and focal lengths that are not positive."""
     what = "intrinsics"
     _refuse(~lens.isfinite().flatten(1).all(1), lambda frame: "are not finite: expected finite numbers.", what)
     focal = lens[:, [0, 1], [0, 1]]  # [T, 2]
@@ -66,8 +66,10 @@ def checked_intrinsics(lens: Tensor) -> Tensor:  # [T, 3, 3] -> [T, 3, 3]
         what,
     )
     _refuse(
-        ((focal < _SHORTEST) | (focal > _LONGEST)).any(1) | (lens[:, :2, 2].abs() > _LONGEST).any(1),
-        lambda frame: f"are {lens[frame].tolist()}: expected focal lengths from {_SHORTEST:g} to {_LONGEST:g} pixels.",
+        ((focal < _MIN_FOCAL) | (focal > _MAX_FOCAL)).any(1) | (lens[:, :2, 2].abs() > _MAX_FOCAL).any(1),
+        lambda frame: (
+            f"are {lens[frame].tolist()}: expected focal lengths from {_MIN_FOCAL:g} to {_MAX_FOCAL:g} pixels."
+        ),
         what,
     )
     expected = torch.zeros_like(lens)

@@ -9,7 +9,7 @@ _SMALL = 1e-12
 
 
 def inverse(pose: Tensor) -> Tensor:  # [..., 4, 4] -> [..., 4, 4]
-    """Inverse of a rigid motion, by transposing: exact where a general matrix inverse is not."""
+    """Inverse of a rigid motion, through the transpose of its rotation."""
     rotation_transposed = pose[..., :3, :3].transpose(-1, -2)
     return from_parts(rotation_transposed, -(rotation_transposed @ pose[..., :3, 3:])[..., 0])
 
@@ -25,14 +25,14 @@ def from_parts(rotation: Tensor, translation: Tensor) -> Tensor:  # [..., 3, 3],
 
 
 def anchor(camera_to_world: Tensor, frame: int = 0) -> Tensor:  # [T, 4, 4] -> [T, 4, 4]
-    """The same path seen from one of its own cameras: that frame becomes exactly the identity."""
+    """The poses in the coordinates of one of the cameras, which becomes exactly the identity."""
     anchored = inverse(camera_to_world[frame]) @ camera_to_world
     anchored[frame] = torch.eye(4, dtype=anchored.dtype, device=anchored.device)
     return anchored
 
 
 def orthonormality_error(rotation: Tensor) -> Tensor:  # [..., 3, 3] -> [...]
-    """max |R^T R - I|; infinite for a reflection, which no tolerance should let through."""
+    """max |R^T R - I|; infinite for a reflection, so that no tolerance accepts it."""
     identity = torch.eye(3, dtype=rotation.dtype, device=rotation.device)
     error = (rotation.transpose(-1, -2) @ rotation - identity).abs().amax(dim=(-1, -2))
     return torch.where(torch.linalg.det(rotation) > 0, error, torch.full_like(error, torch.inf))
@@ -59,7 +59,7 @@ def axis_rotation(axis: str, angle: Tensor) -> Tensor:  # "x" | "y" | "z", [...]
 
 
 def rotation_angle(rotation: Tensor) -> Tensor:  # [..., 3, 3] -> [...] radians in [0, pi]
-    """Geodesic angle, from both sine and cosine so that tiny angles keep their digits."""
+    """Geodesic angle, from both sine and cosine so that small angles are accurate."""
     skew = rotation - rotation.transpose(-1, -2)
     sine = 0.5 * torch.stack([skew[..., 2, 1], skew[..., 0, 2], skew[..., 1, 0]], dim=-1).norm(dim=-1)
     cosine = 0.5 * (rotation.diagonal(dim1=-2, dim2=-1).sum(-1) - 1.0)
@@ -67,7 +67,7 @@ def rotation_angle(rotation: Tensor) -> Tensor:  # [..., 3, 3] -> [...] radians 
 
 
 def quaternion_to_rotation(quaternion: Tensor) -> Tensor:  # [..., 4] (w, x, y, z) -> [..., 3, 3]
-    """Scale-free: any non-zero quaternion is normalised first."""
+    """Rotation matrices of quaternions, which are normalised first."""
     w, x, y, z = (quaternion / quaternion.norm(dim=-1, keepdim=True)).unbind(-1)
     rows = (
         1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
@@ -78,7 +78,7 @@ def quaternion_to_rotation(quaternion: Tensor) -> Tensor:  # [..., 4] (w, x, y, 
 
 
 def rotation_to_quaternion(rotation: Tensor) -> Tensor:  # [..., 3, 3] -> [..., 4] (w, x, y, z), w >= 0
-    """Each component's magnitude comes from the diagonal; the largest one fixes the signs of the others."""
+    """Unit quaternions of rotation matrices: magnitudes from the diagonal, signs relative to the largest component."""
     m = rotation
     m00, m11, m22 = m[..., 0, 0], m[..., 1, 1], m[..., 2, 2]
     # Row i holds 4 q_i (q_w, q_x, q_y, q_z), so the row of the largest component is the best conditioned.
@@ -108,7 +108,7 @@ def slerp(start: Tensor, end: Tensor, fraction: Tensor) -> Tensor:  # [..., 3, 3
 
 
 def interpolate(poses: Tensor, positions: Tensor) -> Tensor:  # [T, 4, 4], [S] in [0, T-1] -> [S, 4, 4]
-    """Poses at fractional frame numbers: slerp for rotation, linear for translation; whole numbers are returned exactly."""
+    """Poses at fractional frame numbers: slerp for rotations, linear for translations. Poses at integers are exact."""
     low = positions.floor().long().clamp(0, poses.shape[0] - 1)
     high = (low + 1).clamp_max(poses.shape[0] - 1)
     fraction = (positions - low).to(poses.dtype)

@@ -1,4 +1,4 @@
-"""A path in numbers: how long, how far, how much it turns, and what its tokens will see. And two paths, frame by frame."""
+"""Statistics of a trajectory (length, extent, rotation, moments of its token rays), and comparison of two trajectories."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from sightline.cameras.tokens import token_rays
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 
-_FRAMES_LOOKED_AT = 500  # of a longer path, evenly spread, for the moments
+_MAX_MOMENT_FRAMES = 500  # a longer trajectory is sampled at this many frames
 TOKEN_GRID = (15, 26)  # rows and columns of a 480x832 picture at 32 pixels per token
 
 
 @dataclass(frozen=True)
 class MomentStatistics:
-    """|m| over the rays of all frames through the centres of a token grid, the path anchored at frame 0 (scene units).
+    """|m| over the rays of all frames through the centres of a token grid, the trajectory anchored at frame 0, in its unit.
 
     The moment is the distance of a token's ray from the first camera's centre.
     """
@@ -27,12 +27,12 @@ class MomentStatistics:
     percentile_5: float
     percentile_95: float
     zero_fraction: float
-    """Share of rays with |m| at or below the floor of the encoding, 1e-6: these carry no position."""
+    """Fraction of rays with |m| <= MIN_MOMENT. These carry no information on position."""
 
 
 @dataclass(frozen=True)
 class TrajectoryStatistics:
-    """Distances are in the trajectory's unit, turns in degrees."""
+    """Distances are in the unit of the trajectory, rotations in degrees."""
 
     frames: int
     seconds: float
@@ -44,7 +44,7 @@ class TrajectoryStatistics:
     net_displacement: float
     """Distance of the last camera centre from the first one."""
     loop_gap: float
-    """Net displacement as a share of the extent: 0 where the path closes, or never moves."""
+    """Net displacement over the extent: 0 where the trajectory is closed or does not move."""
     total_turn: float
     """Sum of the rotations between consecutive frames."""
     net_turn: float
@@ -62,16 +62,16 @@ class TrajectoryStatistics:
 
 @dataclass(frozen=True, eq=False)
 class TrajectoryComparison:
-    """Two paths, each anchored at its own frame 0, frame by frame. Neither scale nor pose is aligned any further."""
+    """Two trajectories, each anchored at its own frame 0, compared frame by frame. Nothing else is aligned."""
 
     rotation: Tensor  # [T] radians
     """Angle between the two cameras of a frame."""
     translation: Tensor  # [T]
-    """Distance between the two camera centres of a frame, in the unit of the paths."""
+    """Distance between the two camera centres of a frame, in the unit of the trajectories."""
     focal: Tensor  # [T]
-    """Focal length of the second path over the first's, each as a share of its picture's width."""
+    """Focal length of the second trajectory over that of the first, each relative to its image width."""
     path_length_ratio: float
-    """Length of the second path over the first's; 1 where neither moves."""
+    """Path length of the second trajectory over that of the first; 1 where neither moves."""
 
     @property
     def mean_rotation(self) -> float:
@@ -91,7 +91,7 @@ class TrajectoryComparison:
 
 
 def trajectory_statistics(trajectory: Trajectory, token_grid: tuple[int, int] = TOKEN_GRID) -> TrajectoryStatistics:
-    """The numbers of one path; `token_grid` is (rows, columns) for the moments."""
+    """Statistics of one trajectory. token_grid: (rows, columns) for the moments."""
     steps, turns = _steps(trajectory), _turns(trajectory)
     from_first = (trajectory.positions - trajectory.positions[0]).norm(dim=-1)
     extent, net = float(from_first.max()), float(from_first[-1])
@@ -115,11 +115,10 @@ def trajectory_statistics(trajectory: Trajectory, token_grid: tuple[int, int] = 
 
 
 def compare(a: Trajectory, b: Trajectory) -> TrajectoryComparison:
-    """How far `b` strays from `a`, frame by frame, when both start at the same place."""
+    """Differences of `b` from `a` in every frame, both anchored at their first frame."""
     if len(a) != len(b):
         raise SightlineError(f"b has {len(b)} frames: expected {len(a)}, as many as a (see Trajectory.resampled).")
-    ours, theirs = a.anchored(), b.anchored()
-    rotation, translation = anchored_differences(ours.camera_to_world, theirs.camera_to_world)
+    rotation, translation = anchored_differences(a.anchored().camera_to_world, b.anchored().camera_to_world)
     length_a, length_b = float(_steps(a).sum()), float(_steps(b).sum())
     ratio = length_b / length_a if length_a > 0 else 1.0 if length_b == 0 else float("inf")
     return TrajectoryComparison(
@@ -131,22 +130,22 @@ def compare(a: Trajectory, b: Trajectory) -> TrajectoryComparison:
 
 
 def anchored_differences(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:  # [T, 4, 4] x2 -> [T] radians, [T]
-    """Angles and distances between the cameras of two paths that share their first frame's coordinates."""
+    """Angles and distances between the cameras of two trajectories in the same coordinates."""
     rotation = se3.rotation_angle(a[:, :3, :3].transpose(-1, -2) @ b[:, :3, :3])
     return rotation, (a[:, :3, 3] - b[:, :3, 3]).norm(dim=-1)
 
 
 def moment_magnitudes(trajectory: Trajectory, token_grid: tuple[int, int] = TOKEN_GRID) -> Tensor:  # -> [t, h w]
-    """|m| of the rays through the centres of a (rows, columns) grid, the path anchored at frame 0, whose own are 0.
+    """|m| of the rays through the centres of a (rows, columns) grid, the trajectory anchored at frame 0.
 
-    Of a path longer than 500 frames, 500 are looked at, evenly spread.
+    A trajectory of more than 500 frames is sampled at 500, evenly spaced.
     """
-    at = torch.linspace(0, len(trajectory) - 1, min(len(trajectory), _FRAMES_LOOKED_AT)).round().long()
-    return token_rays(trajectory.anchored(), at, *token_grid)[..., 3:].norm(dim=-1)
+    frames = torch.linspace(0, len(trajectory) - 1, min(len(trajectory), _MAX_MOMENT_FRAMES)).round().long()
+    return token_rays(trajectory.anchored(), frames, *token_grid)[..., 3:].norm(dim=-1)
 
 
 def _steps(trajectory: Trajectory) -> Tensor:  # -> [max(T - 1, 1)]
-    """Distances between consecutive camera centres; a single frame takes one step of 0."""
+    """Distances between consecutive camera centres; one step of 0 for a single frame."""
     return _or_zero(trajectory.positions.diff(dim=0).norm(dim=-1))
 
 
@@ -160,7 +159,7 @@ def _or_zero(values: Tensor) -> Tensor:
 
 
 def _horizontal_fov(trajectory: Trajectory) -> Tensor:  # -> [T] degrees
-    """Angle from the left edge to the right one, through the principal point."""
+    """Angle from the left edge of the image to the right edge, on the row of the principal point."""
     centre_y = trajectory.intrinsics[:, 1, 2]
     edges = [torch.stack([torch.full_like(centre_y, x), centre_y], dim=-1) for x in (0.0, float(trajectory.width))]
     left, right = (lens.pixel_rays(trajectory.intrinsics, edge, trajectory.xi) for edge in edges)
@@ -170,6 +169,6 @@ def _horizontal_fov(trajectory: Trajectory) -> Tensor:  # -> [T] degrees
 def _moment_statistics(trajectory: Trajectory, rows: int, columns: int) -> MomentStatistics:
     moment = moment_magnitudes(trajectory, (rows, columns)).flatten()
     ordered = moment.sort().values
-    low, median, high = (float(ordered[round(share * (len(ordered) - 1))]) for share in (0.05, 0.5, 0.95))
+    low, median, high = (float(ordered[round(q * (len(ordered) - 1))]) for q in (0.05, 0.5, 0.95))
     zero_fraction = float((moment <= plucker.MIN_MOMENT).double().mean())
     return MomentStatistics(median, low, high, zero_fraction)

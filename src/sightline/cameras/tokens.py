@@ -36,7 +36,7 @@ LatentPose = Literal["last", "first", "middle"]
 
 @dataclass(frozen=True, eq=False)
 class CameraTokens:
-    """What every token of a latent video knows about its camera. A thin view: `rows` is the only data.
+    """The camera of every token of a latent video. `rows` is the only data; the properties are views of it.
 
     rows: [B, N, 90] float32, N = t * h * w tokens in the order (t, y, x), x fastest. B = 1 serves any batch.
     grid: the latent frames, token rows and token columns t, h, w.
@@ -69,11 +69,11 @@ class CameraTokens:
         latent_pose: LatentPose = "last",
         temporal_stride: int = TEMPORAL_STRIDE,
     ) -> CameraTokens:
-        """One row per token from a path of temporal_stride * (t - 1) + 1 raw frames.
+        """One row per token, from a trajectory of temporal_stride * (t - 1) + 1 raw frames.
 
-        anchor: the raw frame that becomes the identity, or None to keep the world as it is.
-        latent_pose: which raw frame of its group stands for a latent frame k > 0, which covers raw frames
-            4k-3 .. 4k: the last (4k), the first (4k-3) or the middle one (4k-1). Latent frame 0 is raw frame 0.
+        anchor: the raw frame that becomes the identity, or None to keep the world coordinates.
+        latent_pose: the raw frame whose pose a latent frame k > 0 takes. It covers raw frames 4k-3 .. 4k, and takes the
+            last (4k), the first (4k-3) or the middle one (4k-1). Latent frame 0 takes raw frame 0.
         """
         frames, rows, columns = grid = check_grid(grid)
         _warn_unless_square(trajectory, rows, columns)
@@ -96,7 +96,7 @@ class CameraTokens:
 
     @classmethod
     def absent(cls, grid: TokenGrid | tuple[int, int, int], batch: int = 1) -> CameraTokens:
-        """Tokens without a camera: zeros. Feeding these rather than nothing keeps every parameter in the graph."""
+        """Tokens without a camera: zeros. Unlike leaving the camera out, they keep all parameters in the autograd graph."""
         grid = check_grid(grid)
         return cls(torch.zeros(batch, grid.num_tokens, ROW_WIDTH), grid)
 
@@ -110,7 +110,7 @@ class CameraTokens:
             )
         return cls(torch.cat([one.rows for one in tokens]), tokens[0].grid)
 
-    # -- named parts, all views -----------------------------------------------------------------------------------
+    # -- views of the columns -------------------------------------------------------------------------------------
 
     @property
     def ray(self) -> Tensor:  # [B, N, 6]
@@ -145,13 +145,13 @@ class CameraTokens:
         """World-to-camera (12) and intrinsics (4) of the four raw frames of the token's latent frame, in their order."""
         return self.rows[..., RAW_FRAMES].unflatten(-1, (FOLD, 16))
 
-    # -- changing -------------------------------------------------------------------------------------------------
+    # -- transformations ------------------------------------------------------------------------------------------
 
     def to(self, device: torch.device | str) -> CameraTokens:
         return dataclasses.replace(self, rows=self.rows.to(device))
 
     def with_log_scale_offset(self, offset: Tensor | float) -> CameraTokens:  # [B] or a number
-        """The tokens with delta added to what the scale gate reads, and to nothing else."""
+        """The tokens with this offset, which is added to the log magnitude that the scale gate reads and to nothing else."""
         offset = torch.as_tensor(offset, dtype=torch.float32, device=self.rows.device)
         clips = len(self.rows)
         if offset.ndim > 1 or (offset.numel() != 1 and clips not in (1, offset.numel())):
@@ -165,7 +165,7 @@ class CameraTokens:
     def augmented(
         self, probability: float = 0.3, low: float = -1.2, high: float = 1.6, generator: torch.Generator | None = None
     ) -> CameraTokens:
-        """The paper's log-scale augmentation, for training: per clip, with this probability, delta ~ U(low, high)."""
+        """The paper's log-scale augmentation for training: with this probability, a clip's offset is drawn from U(low, high)."""
         clips = self.rows.shape[0]
         delta = low + (high - low) * torch.rand(clips, generator=generator)
         return self.with_log_scale_offset(delta * (torch.rand(clips, generator=generator) < probability))
@@ -177,7 +177,7 @@ def has_camera(camera_rows: Tensor) -> Tensor:  # [..., 90] -> [..., 1] bool
 
 
 def token_rays(trajectory: Trajectory, frames: Tensor, rows: int, columns: int) -> Tensor:  # [t] -> [t, h w, 6]
-    """World rays (d, m) through the centres of a grid of patches, for some of a path's frames."""
+    """World rays (d, m) through the centres of a grid of patches, for some frames of a trajectory."""
     camera_to_world, intrinsics = trajectory.camera_to_world[frames], trajectory.intrinsics[frames]
     centres = lens.grid_centres(trajectory.width, trajectory.height, columns, rows).flatten(0, 1)  # [h w, 2]
     in_camera = lens.pixel_rays(intrinsics[:, None], centres, trajectory.xi)  # [t, h w, 3]
@@ -192,12 +192,12 @@ def check_grid(grid: TokenGrid | tuple[int, int, int]) -> TokenGrid:
 
 
 def _warn_unless_square(trajectory: Trajectory, rows: int, columns: int) -> None:
-    """Models have square tokens: others mean that the path is for another picture, or rows and columns are exchanged."""
+    """Models have square tokens. Others mean that the trajectory has another image size, or that rows and columns are swapped."""
     across, down = trajectory.width / columns, trajectory.height / rows
     if not 0.9 < across / down < 1.1:
         warnings.warn(
-            f"tokens of {across:.3g} x {down:.3g} pixels are not square: a path of {trajectory.width}x{trajectory.height} on "
-            f"{rows} rows and {columns} columns (see Trajectory.fit_to).",
+            f"tokens of {across:.3g} x {down:.3g} pixels are not square: a trajectory of "
+            f"{trajectory.width}x{trajectory.height} on {rows} rows and {columns} columns (see Trajectory.fit_to).",
             stacklevel=3,
         )
 
@@ -210,7 +210,7 @@ def _latent_frames(frames: int, latent_pose: LatentPose, stride: int) -> Tensor:
 
 
 def _folded_frames(frames: int, stride: int) -> Tensor:  # -> [4, t] raw frame numbers
-    """The raw frames 4k-3 .. 4k of latent frame k, and frame 0 four times; spread evenly where the stride is not four."""
+    """The raw frames 4k-3 .. 4k of latent frame k, and frame 0 four times; evenly spaced where the stride is not four."""
     back = torch.linspace(stride - 1, 0, FOLD).round().long()
     return (torch.arange(frames) * stride - back[:, None]).clamp_min(0)
 

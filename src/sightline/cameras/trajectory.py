@@ -1,4 +1,4 @@
-"""Trajectory: where a camera was, frame by frame, and what it saw through. The one noun every other room speaks."""
+"""Trajectory: the pose and the lens of a camera in every frame of a video."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sightline.cameras import defaults, se3
-from sightline.cameras.pose_checks import as_float64, checked_intrinsics, checked_poses
+from sightline.cameras.pose_checks import as_float64, check_intrinsics, check_poses
 from sightline.checks import number, whole_number
 from sightline.errors import SightlineError
 
@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """A camera path of T frames. Immutable: every method returns a new trajectory, and nobody writes into its tensors,
-    which are float64 on the CPU and checked once, when it is made.
+    """Camera poses and intrinsics of T frames.
+
+    Immutable: every method returns a new trajectory. The tensors are float64 on the CPU, are checked once, when the
+    trajectory is made, and must not be written to.
 
     camera_to_world: [T, 4, 4], OpenCV axes (x right, y down, z forward).
     intrinsics: [T, 3, 3] in pixels of an image (width, height); one [3, 3] matrix serves all frames. The first pixel's
         centre is at (0.5, 0.5), so the image spans 0..width.
     xi: distortion of the unified camera model; 0 is a pinhole.
     fps: frames per second; only speeds and file timestamps depend on it.
-    unit: what one unit of translation is, in a word ("metre", "scene").
+    unit: the unit of translation ("metre", "scene").
     near_depth: depth of the nearest surface in the same unit, where it is known.
     """
 
@@ -57,8 +59,8 @@ class Trajectory:
             )
         object.__setattr__(self, "width", whole_number("width", self.width))
         object.__setattr__(self, "height", whole_number("height", self.height))
-        object.__setattr__(self, "camera_to_world", checked_poses(poses))
-        object.__setattr__(self, "intrinsics", checked_intrinsics(lens))
+        object.__setattr__(self, "camera_to_world", check_poses(poses))
+        object.__setattr__(self, "intrinsics", check_intrinsics(lens))
         object.__setattr__(self, "xi", number("xi", self.xi, at_least=0.0))
         object.__setattr__(self, "fps", number("fps", self.fps, above=0.0))
         if not isinstance(self.unit, str) or not self.unit:
@@ -66,7 +68,7 @@ class Trajectory:
         if self.near_depth is not None:
             object.__setattr__(self, "near_depth", number("near_depth", self.near_depth, above=0.0))
 
-    # -- reading ------------------------------------------------------------------------------------------------
+    # -- properties ---------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return self.camera_to_world.shape[0]
@@ -88,27 +90,27 @@ class Trajectory:
     def world_to_camera(self) -> Tensor:  # [T, 4, 4]
         return se3.inverse(self.camera_to_world)
 
-    # -- changing -----------------------------------------------------------------------------------------------
+    # -- transformations ----------------------------------------------------------------------------------------
 
     def replace(self, **changes: Any) -> Trajectory:
-        """A copy with some fields changed and everything checked again."""
+        """A copy with some fields changed. Everything is checked again."""
         return dataclasses.replace(self, **changes)
 
     def anchored(self, frame: int = 0) -> Trajectory:
-        """The same path in the coordinates of one of its own cameras, which becomes the identity."""
+        """The same poses in the coordinates of one of the cameras, which becomes the identity."""
         if not hasattr(frame, "__index__") or not -len(self) <= frame < len(self):
             raise SightlineError(f"frame is {frame}: expected a frame of this trajectory, which has {len(self)}.")
         return self.replace(camera_to_world=se3.anchor(self.camera_to_world, frame))
 
     def scaled(self, factor: float) -> Trajectory:
-        """Every distance multiplied by `factor`: positions, and the near depth where it is known."""
+        """All distances multiplied by `factor`: positions, and the near depth where it is known."""
         factor = number("factor", factor, above=0.0)
         poses = self.camera_to_world.clone()
         poses[:, :3, 3] *= factor
         return self.replace(camera_to_world=poses, near_depth=self.near_depth and self.near_depth * factor)
 
     def resampled(self, frames: int) -> Trajectory:
-        """The same path from first to last frame in another number of frames, lasting as long (so fps changes)."""
+        """Interpolated to another number of frames from first to last. The duration stays, so fps changes."""
         frames = whole_number("frames", frames)
         if frames == len(self):
             return self
@@ -125,15 +127,15 @@ class Trajectory:
         )
 
     def reversed(self) -> Trajectory:
-        """The same path from its end to its beginning, in the same world."""
+        """The frames in reverse order, in the same world."""
         return self.replace(camera_to_world=self.camera_to_world.flip(0), intrinsics=self.intrinsics.flip(0))
 
     def concatenate(self, other: Trajectory) -> Trajectory:
-        """This path, then the other one starting where this one ends. The shared frame is kept once.
+        """This trajectory followed by the other one, which starts at the last pose of this one. The shared frame is kept once.
 
-        Each keeps its own lens: where they differ, the focal length jumps at the join. The frame rate is this one's.
+        Each part keeps its own lens, so the focal length may jump at the join. The frame rate is that of this trajectory.
         """
-        self._require_same_picture(other)
+        self._require_same_image(other)
         tail = self.camera_to_world[-1] @ other.anchored().camera_to_world[1:]
         return self.replace(
             camera_to_world=torch.cat([self.camera_to_world, tail]),
@@ -141,14 +143,16 @@ class Trajectory:
         )
 
     def combine(self, other: Trajectory) -> Trajectory:
-        """Both paths at once, as on a set: the rails add up, the heads turn one after the other, the zooms multiply.
+        """Both movements at the same time. The two must have the same number of frames.
 
-        Positions of the two anchored paths are added, rotations multiplied (this one's first), and this lens is
-        changed by the other's ratio to its own first frame. Both must have as many frames.
+        Positions of the two anchored trajectories are added and their rotations multiplied, self @ other. The focal
+        lengths of self are multiplied by those of other relative to its first frame.
         """
-        self._require_same_picture(other)
+        self._require_same_image(other)
         if len(self) != len(other):
-            raise SightlineError(f"other has {len(other)} frames: expected {len(self)}, as many as the path it joins.")
+            raise SightlineError(
+                f"other has {len(other)} frames: expected {len(self)}, as many as the trajectory it joins."
+            )
         mine, theirs = self.anchored(), other.anchored()
         both = se3.from_parts(mine.rotations @ theirs.rotations, mine.positions + theirs.positions)
         lens = self.intrinsics.clone()
@@ -157,13 +161,13 @@ class Trajectory:
         return self.replace(camera_to_world=self.camera_to_world[0] @ both, intrinsics=lens)
 
     def resized(self, width: int, height: int) -> Trajectory:
-        """The same views on an image stretched to another size: intrinsics follow, axis by axis."""
+        """Intrinsics for the image stretched to another size, each axis by its own factor."""
         width, height = whole_number("width", width), whole_number("height", height)
         stretch = torch.tensor([width / self.width, height / self.height, 1.0], dtype=torch.float64)
         return self.replace(intrinsics=self.intrinsics * stretch[:, None], width=width, height=height)
 
     def cropped(self, width: int, height: int, left: float | None = None, top: float | None = None) -> Trajectory:
-        """A window of the image, in the middle unless `left` and `top` (pixels) say where: the principal point moves."""
+        """Intrinsics for a window of the image, in the middle unless `left` and `top` (pixels) are given."""
         width, height = whole_number("width", width), whole_number("height", height)
         left = (self.width - width) / 2 if left is None else number("left", left)
         top = (self.height - height) / 2 if top is None else number("top", top)
@@ -178,7 +182,7 @@ class Trajectory:
         return self.replace(intrinsics=lens, width=width, height=height)
 
     def fit_to(self, width: int, height: int) -> Trajectory:
-        """Scaled evenly to cover (width, height), then cropped in the middle: what is done to the pictures themselves."""
+        """Intrinsics for the image scaled evenly to cover (width, height) and cropped in the middle, as `fit_image` does."""
         width, height = whole_number("width", width), whole_number("height", height)
         scale = max(width / self.width, height / self.height)
         lens = self.intrinsics.clone()
@@ -187,17 +191,17 @@ class Trajectory:
         lens[:, 1, 2] -= (self.height * scale - height) / 2
         return self.replace(intrinsics=lens, width=width, height=height)
 
-    # -- files and pictures -------------------------------------------------------------------------------------
+    # -- files and figures --------------------------------------------------------------------------------------
 
     @classmethod
     def load(cls, path: str | Path, format: str | None = None, **options: Any) -> Trajectory:
-        """Read a camera file; the format is found from its content unless it is named (see docs/formats.md)."""
+        """Read a trajectory file. The format is detected from the content unless it is named (see docs/formats.md)."""
         from sightline.cameras.formats import load
 
         return load(path, format=format, **options)
 
     def save(self, path: str | Path, format: str | None = None, **options: Any) -> None:
-        """Write a camera file; without a format name, our own self-describing json."""
+        """Write a trajectory file, by default in the format that its ending names, else as sightline json."""
         from sightline.cameras.formats import save
 
         save(self, path, format=format, **options)
@@ -208,12 +212,12 @@ class Trajectory:
 
         return sightline.figures.draw_trajectories([self], path=path, title=title)
 
-    def _require_same_picture(self, other: Trajectory) -> None:
+    def _require_same_image(self, other: Trajectory) -> None:
         if not isinstance(other, Trajectory):
             raise SightlineError(f"other is a {type(other).__name__}: expected a Trajectory.")
         for name in ("width", "height", "xi", "unit"):
             mine, theirs = getattr(self, name), getattr(other, name)
             if mine != theirs:
                 raise SightlineError(
-                    f"other has {name} {theirs}: expected {mine}, as the path it joins (see fit_to, replace)."
+                    f"other has {name} {theirs}: expected {mine}, as the trajectory it joins (see fit_to, replace)."
                 )

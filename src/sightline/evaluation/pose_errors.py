@@ -14,7 +14,7 @@ from typing import Any, Literal, get_args
 from torch import Tensor
 
 from sightline.cameras import se3
-from sightline.cameras.pose_checks import as_float64, checked_poses
+from sightline.cameras.pose_checks import as_float64, check_poses
 from sightline.cameras.statistics import anchored_differences
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
@@ -133,7 +133,7 @@ def _poses(name: str, path: Any) -> Tensor:
     if poses.ndim != 3 or poses.shape[1:] != (4, 4) or len(poses) == 0:
         raise SightlineError(f"{name} has shape {list(poses.shape)}: expected a Trajectory or [T, 4, 4] with T >= 1.")
     try:
-        return checked_poses(poses)
+        return check_poses(poses)
     except SightlineError as error:
         raise SightlineError(f"{name}: {error}", error.frame) from None
 

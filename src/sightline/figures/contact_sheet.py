@@ -30,10 +30,10 @@ def contact_sheet(videos: Sequence[Any], captions: Sequence[str], columns: int =
         top = _GAP + row * (height + _TEXT + _GAP)
         shown = np.linspace(0, len(frames) - 1, min(columns, len(frames))).round().astype(int)
         for column, frame in enumerate(shown):
-            picture = Image.fromarray(frames[frame])
-            if picture.size != (width, height):
-                picture = picture.resize((width, height), Image.Resampling.LANCZOS)
-            sheet.paste(picture, (_GAP + column * (width + _GAP), top))
+            image = Image.fromarray(frames[frame])
+            if image.size != (width, height):
+                image = image.resize((width, height), Image.Resampling.LANCZOS)
+            sheet.paste(image, (_GAP + column * (width + _GAP), top))
         draw.text((_GAP, top + height + 2), _shorten(caption, font, sheet.width - 2 * _GAP), fill=_INK, font=font)
     return sheet
 
@@ -49,7 +49,7 @@ def side_by_side(*videos: Any) -> np.ndarray:  # [T, H, W, 3] each -> [T, H, sum
 
 
 def _shorten(text: str, font: Any, width: int) -> str:
-    """The text on one line, cut where it would leave the sheet."""
+    """The text on one line, cut to the width."""
     text = " ".join(text.split())
     if font.getlength(text) <= width:
         return text

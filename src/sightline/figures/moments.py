@@ -25,10 +25,12 @@ _RIDGE = 0.74  # height of the fullest bin, as a fraction of a row; the median's
 def draw_moments(sources: Sequence[SourceStatistics], path: str | Path | None = None) -> Figure:
     """One row per source, one panel per stage, on a logarithmic axis, with the median marked. path: .png, .svg or .pdf."""
     target = None if path is None else check_figure_path(path)
-    stages = [("as the source has it", [one.moments for one in sources])]
-    stages.append(("times eta", [one.eta * one.moments for one in sources]))
-    if any(one.with_near_depth for one in sources):
-        stages.append(("times eta / near depth, where known", [one.eta * one.normalised_moments for one in sources]))
+    stages = [("as the source has it", [source.moments for source in sources])]
+    stages.append(("times eta", [source.eta * source.moments for source in sources]))
+    if any(source.with_near_depth for source in sources):
+        stages.append(
+            ("times eta / near depth, where known", [source.eta * source.normalised_moments for source in sources])
+        )
     edges = _edges([values for _, panel in stages for values in panel])
 
     height = _MARGIN + _ROW * len(sources)
@@ -37,7 +39,9 @@ def draw_moments(sources: Sequence[SourceStatistics], path: str | Path | None = 
     width = (0.975 - left - gap * (len(stages) - 1)) / len(stages)
     for index, (title, values) in enumerate(stages):
         place = (left + index * (width + gap), 0.35 / height, width, _ROW * len(sources) / height)
-        _draw_stage(figure.add_axes(place), title, values, edges, [one.name for one in sources] if index == 0 else [])
+        _draw_stage(
+            figure.add_axes(place), title, values, edges, [source.name for source in sources] if index == 0 else []
+        )
     figure.text(
         0.025, 1 - 0.32 / height, "how far rays pass from the first camera, |m|", fontsize=14, color=INK, weight="bold"
     )

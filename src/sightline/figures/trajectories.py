@@ -166,7 +166,7 @@ def _segments(points: np.ndarray) -> np.ndarray:  # [T, D] -> [T - 1, 2, D]
 
 
 def _up_mark(corners: np.ndarray) -> np.ndarray:  # [4, 3] -> [3, 3]
-    """A small triangle on the top edge of a frustum, as viewers know from other tools."""
+    """A small triangle on the top edge of a frustum, which marks up as in other viewers."""
     top_left, top_right, _, bottom_left = corners
     across, up = top_right - top_left, top_left - bottom_left
     return np.stack([top_left + 0.25 * across, top_left + 0.75 * across, top_left + 0.5 * across + 0.3 * up])
@@ -188,12 +188,12 @@ def _widened(low: np.ndarray, high: np.ndarray, ratio: float) -> tuple[np.ndarra
 
 
 def _heights(panel: Axes) -> tuple[float, float]:
-    """Limits with a margin that do not blow the rounding errors of a constant curve up to the height of the panel."""
+    """Limits with a margin. The rounding errors of a constant curve are not magnified to the height of the panel."""
     low, high = (float(value) for value in panel.dataLim.intervaly)
-    room = 0.16 * (high - low)
+    margin = 0.16 * (high - low)
     if high - low <= 1e-6 * max(abs(low), abs(high)):
-        room = 0.1 * abs(high) or 1.0
-    return low - room, high + room
+        margin = 0.1 * abs(high) or 1.0
+    return low - margin, high + margin
 
 
 def _draw_curve(axes: Axes, points: np.ndarray, view: TrajectoryView, width: float) -> None:  # [T, 2]

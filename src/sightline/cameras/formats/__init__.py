@@ -1,4 +1,4 @@
-"""Camera files: one reader and writer per format, found by name or by looking at what a file holds."""
+"""Trajectory files: one reader and writer per format, chosen by name or by the content of the file."""
 
 from __future__ import annotations
 
@@ -50,21 +50,22 @@ FORMATS: dict[str, Format] = {
 
 
 def load(path: str | os.PathLike[str], format: str | None = None, **options: Any) -> Trajectory:
-    """Read a camera file. The format is the named one, or the one the content shows; options are the format's own."""
+    """Read a trajectory file in the named format, or in the one detected from its content. options: those of the format."""
     file = InputFile(path)
-    chosen = _named(format) if format is not None else _detected(file)
+    chosen = _get_format(format) if format is not None else _detect(file)
     _check_options(chosen, options, chosen.read_options, "reading")
     return chosen.read(file, **options)
 
 
 def save(trajectory: Trajectory, path: str | os.PathLike[str], format: str | None = None, **options: Any) -> None:
-    """Write a camera file, whole or not at all. Without a name, the ending decides where it is one format's alone.
+    """Write a trajectory file atomically, in the named format or in the one that its ending stands for.
 
-    Those endings are .json (our own), .npy (panshot), .npz (vipe), .tum and .kitti; any other means our own json.
+    Endings: .json (sightline), .npy (panshot), .npz (vipe), .tum and .kitti. Any other ending is written as sightline
+    json.
     """
     target = InputFile(path).path
     by_ending = {known.extension: known for known in FORMATS.values() if known.extension}
-    chosen = _named(format) if format is not None else by_ending.get(target.suffix.lower(), sightline_json.FORMAT)
+    chosen = _get_format(format) if format is not None else by_ending.get(target.suffix.lower(), sightline_json.FORMAT)
     _check_options(chosen, options, chosen.write_options, "writing")
     if trajectory.xi and not chosen.carries_xi:
         warnings.warn(f"{target}: {chosen.title} cannot carry xi = {trajectory.xi:g}; it is left out.", stacklevel=2)
@@ -72,11 +73,11 @@ def save(trajectory: Trajectory, path: str | os.PathLike[str], format: str | Non
 
 
 def detect(path: str | os.PathLike[str]) -> str:
-    """The name of the format a file is written in, from its content."""
-    return _detected(InputFile(path)).name
+    """The name of the format of a file, from its content."""
+    return _detect(InputFile(path)).name
 
 
-def _detected(file: InputFile) -> Format:
+def _detect(file: InputFile) -> Format:
     for known in FORMATS.values():
         if (file.is_folder and known is not colmap.FORMAT) or not known.sniff(file):
             continue
@@ -84,7 +85,7 @@ def _detected(file: InputFile) -> Format:
     raise file.error(f"found content of no known format, expected one of {', '.join(FORMATS)}.")
 
 
-def _named(name: str) -> Format:
+def _get_format(name: str) -> Format:
     if name not in FORMATS:
         raise SightlineError(f"format is {shown(name)}: expected one of {', '.join(FORMATS)}.")
     return FORMATS[name]

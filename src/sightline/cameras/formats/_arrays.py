@@ -1,4 +1,4 @@
-"""npy and npz without pickle and without trusting a header: the bytes must be there before an array is made."""
+"""npy and npz files, read without pickle and without trusting the header: the size of the data is checked first."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def parse_npy(file: InputFile, data: bytes, name: str) -> np.ndarray:
 
 def npz_array(file: InputFile, name: str) -> np.ndarray:
     """One array of an npz; at most MAX_BYTES are unpacked, whatever the archive claims."""
-    with _opened(file) as archive:
+    with _open_archive(file) as archive:
         if f"{name}.npy" not in archive.namelist():
             raise file.error(f"found no array {name!r}, expected one.")
         try:
@@ -68,7 +68,7 @@ def npz_bytes(**arrays: np.ndarray) -> bytes:
     return stream.getvalue()
 
 
-def _opened(file: InputFile) -> zipfile.ZipFile:
+def _open_archive(file: InputFile) -> zipfile.ZipFile:
     data = file.data
     try:
         return zipfile.ZipFile(io.BytesIO(data))

@@ -30,7 +30,7 @@ def build(
     lines: Sequence[int] | None = None,
     **fields: Any,
 ) -> Trajectory:
-    """A checked Trajectory; its complaints get the file's name and, where `lines` maps frames to lines, the line."""
+    """A Trajectory. Its errors get the name of the file and, where `lines` maps frames to lines, the line."""
     file.check_frame_count(len(camera_to_world))
     try:
         return Trajectory(camera_to_world, intrinsics, width, height, **fields)
@@ -69,7 +69,7 @@ def lens_from_options(
     intrinsics: Any = None,
 ) -> Lens:
     """The lens that `LensOptions` describe, each option checked."""
-    columns, rows = file.whole(width, "the option width"), file.whole(height, "the option height")
+    columns, rows = file.whole_number(width, "the option width"), file.whole_number(height, "the option height")
     if intrinsics is not None:
         if focal_mm is not None:
             raise file.error("found both options focal_mm and intrinsics, expected at most one.")
@@ -99,19 +99,19 @@ def image_size(
     """(width, height): from the file, else from the options, else twice the principal point."""
     sizes = []
     for name, in_file, option, middle in zip(("width", "height"), stated, options, centre, strict=True):
-        asked = None if option is None else file.whole(option, f"the option {name}")
+        requested = None if option is None else file.whole_number(option, f"the option {name}")
         if in_file is not None:
-            size = file.whole(in_file, f"the {name}")
-            if asked not in (None, size):
+            size = file.whole_number(in_file, f"the {name}")
+            if requested not in (None, size):
                 raise file.error(
-                    f"states the {name} {size} and the option says {asked}, expected the option to be left out "
+                    f"states the {name} {size} and the option says {requested}, expected the option to be left out "
                     f"(Trajectory.resized changes the size)."
                 )
-        elif asked is not None:
-            size = asked
+        elif requested is not None:
+            size = requested
         elif middle is not None:
             stand_in = f"twice the principal point, standing in for the {name},"
-            size = file.whole(round(file.number(2 * middle, stand_in)), stand_in)
+            size = file.whole_number(round(file.number(2 * middle, stand_in)), stand_in)
         else:
             raise file.error(f"found no image {name}, expected the option {name}.")
         sizes.append(size)
@@ -144,7 +144,7 @@ def flip_opengl(camera_to_world: Tensor) -> Tensor:  # [..., 4, 4] -> [..., 4, 4
 
 
 def fps_from_seconds(seconds: Sequence[float]) -> float:
-    """One over the median spacing; the default rate where timestamps do not advance or there is only one."""
+    """One over the median spacing, or the default where the timestamps do not advance or there is only one."""
     times = torch.tensor(seconds, dtype=torch.float64)
     spacing = float(times.diff().quantile(0.5)) if 1 < len(times) < 2**24 else 0.0
     fps = 1.0 / spacing if spacing > 0 else 0.0
@@ -160,7 +160,7 @@ def warn_distortion(file: InputFile) -> None:
 
 
 def warn_square_pixels(trajectory: Trajectory, path: Path, written: str) -> None:
-    """For formats with one focal length per frame: say so when the two differ by more than printing digits."""
+    """Warn that a format with one focal length per frame loses the other one, where the two differ."""
     fx, fy = trajectory.intrinsics[:, 0, 0], trajectory.intrinsics[:, 1, 1]
     if bool(((fx / fy - 1).abs() > 1e-6).any()):
         warnings.warn(f"{path}: the format has square pixels only; {written} is written.", stacklevel=2)

@@ -1,4 +1,4 @@
-"""COLMAP's cameras.bin and images.bin: little-endian records, read one by one so that a lying count costs nothing."""
+"""COLMAP's cameras.bin and images.bin: little-endian records, read one by one so that a wrong count allocates nothing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from sightline.cameras.formats._colmap_models import MODELS, Camera, Image, checked_model
+from sightline.cameras.formats._colmap_models import MODELS, Camera, Image, check_model
 from sightline.cameras.formats._files import InputFile
 from sightline.files import reason
 
@@ -19,7 +19,7 @@ _MAX_NAME = 4096
 
 
 class _Records:
-    """Takes records off an open file; running past its end is one sentence."""
+    """Reads records from an open file, and refuses to read past its end."""
 
     def __init__(self, file: InputFile, stream: BinaryIO) -> None:
         self._file, self._stream = file, stream
@@ -77,8 +77,8 @@ def read_cameras(file: InputFile) -> dict[int, Camera]:
             identity, model, width, height = records.take("IiQQ")
             name = _MODEL_NAMES.get(model, f"number {model}")
             parameters = records.finite(MODELS[name][1]) if name in MODELS else []
-            width, height = file.whole(width, "the width"), file.whole(height, "the height")
-            cameras[identity] = checked_model(file, Camera(name, width, height, parameters))
+            width, height = file.whole_number(width, "the width"), file.whole_number(height, "the height")
+            cameras[identity] = check_model(file, Camera(name, width, height, parameters))
     return cameras
 
 

@@ -35,7 +35,7 @@ MODELS = {
 }
 
 
-def checked_model(file: InputFile, camera: Camera, line: int | None = None) -> Camera:
+def check_model(file: InputFile, camera: Camera, line: int | None = None) -> Camera:
     if camera.model not in MODELS:
         raise file.error(f"found the camera model {shown(camera.model)}, expected one of {', '.join(MODELS)}.", line)
     if len(camera.parameters) != MODELS[camera.model][1]:

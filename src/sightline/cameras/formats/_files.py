@@ -1,4 +1,4 @@
-"""Files as the readers and writers see them: bounded, parsed once, and every fault told in one sentence with a place."""
+"""Files for the readers and writers: limited in size, parsed once, with errors of one sentence that name file and line."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from typing import Any, NoReturn
 from sightline.errors import SightlineError
 from sightline.files import reason
 
-MAX_BYTES = 256 * 2**20  # larger camera files are refused before they are read
+MAX_BYTES = 256 * 2**20  # larger files are refused before they are read
 MAX_FRAMES = 1_000_000
-MAX_PIXELS = 1_000_000  # largest width or height believed
+MAX_PIXELS = 1_000_000  # largest width or height that is accepted
 
 
 class InputFile:
-    """A file (or, for COLMAP, a folder) to read. Content is read and parsed at most once, so detection costs nothing."""
+    """A file (or, for COLMAP, a folder) to read. Content is read and parsed at most once, also when formats are detected."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         try:
@@ -31,7 +31,7 @@ class InputFile:
             raise SightlineError(f"path is {shown(path)}: expected a string or a Path.") from None
 
     def error(self, problem: str, line: int | None = None) -> SightlineError:
-        """`clip.txt, line 7: found ..., expected ....` on one line, whatever the file name holds."""
+        """An error "clip.txt, line 7: found ..., expected ...." on one line, whatever the file name holds."""
         place = str(self.path) if line is None else f"{self.path}, line {line}"
         return SightlineError(" ".join(f"{place}: {problem}".split()))
 
@@ -85,7 +85,7 @@ class InputFile:
 
     @cached_property
     def usual_columns(self) -> int:
-        """Columns of most of the first lines (the larger number in a tie), so that one damaged line misleads nobody."""
+        """The most common number of columns in the first lines (the larger one in a tie), despite damaged lines."""
         if self.looks_like_json:
             return 0
         counts = Counter(len(text.split()) for _, text in self.rows[:32])
@@ -138,7 +138,9 @@ class InputFile:
             raise self.error(f"found {shown(value)} as {name}, expected a finite number.", line)
         return number
 
-    def whole(self, value: Any, name: str, line: int | None = None, least: int = 1, most: int = MAX_PIXELS) -> int:
+    def whole_number(
+        self, value: Any, name: str, line: int | None = None, least: int = 1, most: int = MAX_PIXELS
+    ) -> int:
         """A whole number from `least` to `most`; 1280.0 counts as 1280."""
         number = self.number(value, name, line)
         if not number.is_integer() or not least <= number <= most:
@@ -150,7 +152,7 @@ class InputFile:
         if not shape:
             return self.number(value, name)
         if not isinstance(value, list) or len(value) != shape[0]:
-            raise self.error(f"found {shown(value)} as {name}, expected {_shape_words(shape)}.")
+            raise self.error(f"found {shown(value)} as {name}, expected {_describe_shape(shape)}.")
         return [self.matrix(item, name, *shape[1:]) for item in value]
 
     def frames(self, value: Any, name: str) -> list[Any]:
@@ -161,7 +163,7 @@ class InputFile:
         return value
 
     def field(self, holder: Any, key: str, name: str = "") -> Any:
-        """holder[key] of a JSON object, or one sentence."""
+        """holder[key] of a JSON object. name: what an error calls the object."""
         if not isinstance(holder, dict):
             raise self.error(f"found {shown(holder)} as {name or 'the file'}, expected an object with {key!r}.")
         if key not in holder:
@@ -174,7 +176,7 @@ class InputFile:
 
 
 def shown(value: Any) -> str:
-    """A value short enough for a sentence: containers by their size, text and numbers as written."""
+    """A value shortened for an error: containers by their size, text and numbers as written."""
     if isinstance(value, list):
         return f"a list of {len(value)}"
     if isinstance(value, dict):
@@ -186,7 +188,7 @@ def shown(value: Any) -> str:
 
 
 def natural_key(name: str) -> list[tuple[int, int, str]]:
-    """Sorts frame_2 before frame_10: runs of ASCII digits compare as numbers (those of sane length), the rest as text."""
+    """A sort key that puts frame_2 before frame_10: digits compare as numbers (up to 18 of them), the rest as text."""
     key: list[tuple[int, int, str]] = []
     digits = ""
     for character in [*name, ""]:
@@ -222,5 +224,5 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _shape_words(shape: tuple[int, ...]) -> str:
+def _describe_shape(shape: tuple[int, ...]) -> str:
     return f"a list of {shape[0]} numbers" if len(shape) == 1 else "a " + "x".join(map(str, shape)) + " matrix"

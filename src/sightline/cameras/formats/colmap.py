@@ -14,7 +14,7 @@ import torch
 from sightline.cameras import defaults, se3
 from sightline.cameras.formats import _colmap_binary
 from sightline.cameras.formats._build import build, rotations_from_quaternions, warn_distortion
-from sightline.cameras.formats._colmap_models import Camera, Image, checked_model, pinhole
+from sightline.cameras.formats._colmap_models import Camera, Image, check_model, pinhole
 from sightline.cameras.formats._files import InputFile, natural_key, number_rows
 from sightline.cameras.formats._format import Format
 from sightline.cameras.trajectory import Trajectory
@@ -70,7 +70,7 @@ def write(trajectory: Trajectory, path: Path, *, binary: bool = False) -> None:
     """`path` is the model's folder (or its images.txt or images.bin); one PINHOLE camera per distinct lens."""
     if path.name in ("images.txt", "images.bin"):
         path, binary = path.parent, path.suffix == ".bin"
-    # The other kind of images, or the rigs and frames COLMAP 4 keeps, would contradict what is written here.
+    # images of the other kind, or COLMAP 4's rigs and frames, would contradict the files written here.
     for name in ("images.txt" if binary else "images.bin", "rigs.txt", "rigs.bin", "frames.txt", "frames.bin"):
         if (path / name).exists():
             raise SightlineError(f"{path}: found {name} there already, expected a folder without another model.")
@@ -102,7 +102,7 @@ def write(trajectory: Trajectory, path: Path, *, binary: bool = False) -> None:
 
 
 def sniff(file: InputFile) -> bool:
-    """A folder with images in it, or a path to images.txt, images.bin; the binary form has no mark but its name."""
+    """A folder with images in it, or a path to images.txt, images.bin; binary files can only be told by their name."""
     if file.is_folder:
         return any((file.path / name).exists() for name in ("images.bin", "images.txt"))
     return file.path.name in ("images.txt", "images.bin")
@@ -129,11 +129,11 @@ def _read_cameras(file: InputFile) -> dict[int, Camera]:
             raise file.error(f"found {len(tokens)} columns, expected {_CAMERA_LINE}.", line)
         camera = Camera(
             tokens[1],
-            file.whole(file.parsed(tokens[2], "the width", line), "the width", line),
-            file.whole(file.parsed(tokens[3], "the height", line), "the height", line),
+            file.whole_number(file.parsed(tokens[2], "the width", line), "the width", line),
+            file.whole_number(file.parsed(tokens[3], "the height", line), "the height", line),
             [file.parsed(token, "a parameter", line) for token in tokens[4:]],
         )
-        cameras[_identity(file, tokens[0], line)] = checked_model(file, camera, line)
+        cameras[_identity(file, tokens[0], line)] = check_model(file, camera, line)
     return cameras
 
 
@@ -164,7 +164,7 @@ def _read_images(file: InputFile) -> list[Image]:
 
 
 def _identity(file: InputFile, token: str, line: int) -> int:
-    return file.whole(file.parsed(token, "an id", line), "an id", line, least=0, most=2**32)
+    return file.whole_number(file.parsed(token, "an id", line), "an id", line, least=0, most=2**32)
 
 
 FORMAT = Format(

@@ -2,7 +2,7 @@
 
 Frames come in the natural order of their file_path (frame_2 before frame_10), as nerfstudio sorts them too, or in file
 order where a frame has none. Poses stay as the file has them: applied_transform and applied_scale say what was already
-done to the world, and undoing that would move the path away from a scene trained on the same file.
+done to the world, and undoing that would move the cameras away from a scene trained on the same file.
 """
 
 from __future__ import annotations

@@ -20,10 +20,10 @@ from sightline.files import write_atomic
 def read(file: InputFile) -> Trajectory:
     """`fov` is vertical, in degrees; pixels are square and the principal point is the image's centre."""
     document = file.json
-    width = file.whole(file.field(document, "render_width"), "render_width")
+    width = file.whole_number(file.field(document, "render_width"), "render_width")
     if (kind := document.get("camera_type", "perspective")) != "perspective":
         raise file.error(f"found the camera type {shown(kind)}, expected 'perspective'.")
-    height = file.whole(file.field(document, "render_height"), "render_height")
+    height = file.whole_number(file.field(document, "render_height"), "render_height")
     poses, focals = [], []
     for index, frame in enumerate(file.frames(file.field(document, "camera_path"), "camera_path")):
         name = f"camera_path[{index}]"

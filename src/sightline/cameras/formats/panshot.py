@@ -89,10 +89,10 @@ def _intrinsics_from_fov(file: InputFile, x_fov: Any, xi: float, width: int, hei
 def _write_near_depth(table: Path, clip_name: str, near_depth: float | None) -> None:
     if near_depth is None:
         raise SightlineError(f"{table}: the trajectory has no near depth to write, expected Trajectory.near_depth.")
-    kept = [text for _, text in InputFile(table).rows] if table.exists() else []
-    kept = [text for text in kept if f'"clip_name": {json.dumps(clip_name)}' not in text]
+    lines = [text for _, text in InputFile(table).rows] if table.exists() else []
+    lines = [text for text in lines if f'"clip_name": {json.dumps(clip_name)}' not in text]
     entry = {"video_id": clip_name, "clip_name": clip_name, "clip_id": 0, "near_depth": near_depth}
-    write_atomic(table, "".join(f"{text}\n" for text in [*kept, json.dumps(entry)]))
+    write_atomic(table, "".join(f"{text}\n" for text in [*lines, json.dumps(entry)]))
 
 
 def _near_depth(table: InputFile, clip_name: str) -> float:

@@ -19,7 +19,7 @@ from sightline.files import write_atomic
 
 COLUMNS = 19
 _MEANING = "timestamp, 4 intrinsics, 2 zeros, 3x4 pose"
-# The format says nothing of the picture's size, so ours goes into the line that others fill with a video's address.
+# The format has no image size, so we write it into the line that others fill with the URL of the video.
 _ADDRESS = "https://example.com/sightline?width={width}&height={height}"
 _OUR_SIZE = re.compile(r"example\.com/sightline\?width=(\d{1,7})&height=(\d{1,7})$")
 _SOURCE_SIZE = (1280, 720)
@@ -31,10 +31,10 @@ def read(file: InputFile, *, width: Any = None, height: Any = None) -> Trajector
 
     A file that we wrote names its size in the first line.
     """
-    ours = _OUR_SIZE.search(file.rows[0][1]) if file.rows else None
-    stated = ours.groups() if ours else _SOURCE_SIZE
-    columns = file.whole(int(stated[0]) if width is None else width, "the option width")
-    rows_px = file.whole(int(stated[1]) if height is None else height, "the option height")
+    stated_by_us = _OUR_SIZE.search(file.rows[0][1]) if file.rows else None
+    stated = stated_by_us.groups() if stated_by_us else _SOURCE_SIZE
+    columns = file.whole_number(int(stated[0]) if width is None else width, "the option width")
+    rows_px = file.whole_number(int(stated[1]) if height is None else height, "the option height")
     lines = [line for line, _ in _frame_rows(file)]
     numbers = _numbers(file)
     if bool((numbers[:, 5:7] != 0).any()):

@@ -28,10 +28,10 @@ def read(
     height: Any = None,
     fps: Any = defaults.FPS,
 ) -> Trajectory:
-    """ViPE leaves out frames it could not place. `missing` says what to do: "refuse" them, or "fill" them.
+    """ViPE leaves out frames that it could not estimate; missing: "refuse" or "fill" them.
 
-    Filling interpolates between the neighbours and lets frames before the first pose take that pose, so that frame i is
-    frame i of the video. Without the size options, the image is twice the principal point.
+    Filled frames are interpolated between their neighbours, and frames before the first pose take that pose, so that
+    frame i is frame i of the video. Without the size options, the image is twice the principal point.
     """
     if missing not in ("refuse", "fill"):
         raise file.error(f"found {shown(missing)} as the option missing, expected 'refuse' or 'fill'.")
@@ -49,8 +49,8 @@ def read(
     columns, rows = image_size(lens_file, (None, None), (width, height), (float(cx[0]), float(cy[0])))
     # Checked before filling, as interpolation would hide what is wrong with a pose.
     checked = build(file, torch.from_numpy(poses), intrinsics_matrix(fx[0], fy[0], cx[0], cy[0]), columns, rows)
-    filled = _filled(checked.camera_to_world, indices, frames) if absent else checked.camera_to_world
-    return build(file, filled, intrinsics_matrix(fx, fy, cx, cy), columns, rows, fps=fps)
+    poses_of_all = _interpolate_missing(checked.camera_to_world, indices, frames) if absent else checked.camera_to_world
+    return build(file, poses_of_all, intrinsics_matrix(fx, fy, cx, cy), columns, rows, fps=fps)
 
 
 def write(trajectory: Trajectory, path: Path) -> None:
@@ -86,7 +86,7 @@ def _indexed(file: InputFile, *shape: int) -> tuple[np.ndarray, np.ndarray]:  # 
     return indices.astype(np.int64), data
 
 
-def _filled(poses: Tensor, indices: np.ndarray, frames: np.ndarray) -> Tensor:  # [N, 4, 4] -> [T, 4, 4]
+def _interpolate_missing(poses: Tensor, indices: np.ndarray, frames: np.ndarray) -> Tensor:  # [N, 4, 4] -> [T, 4, 4]
     positions = np.interp(frames, indices, np.arange(len(indices), dtype=np.float64))
     return se3.interpolate(poses, torch.from_numpy(positions))
 

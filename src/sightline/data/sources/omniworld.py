@@ -98,7 +98,7 @@ class OmniWorld(FolderSource):
         if not isinstance(splits, list) or index >= len(splits):
             raise file.error(f"found {shown(splits)} as splits, expected one for {camera.name}.")
         frames = file.frames(splits[index], f"split {index}")
-        numbers = [file.whole(frame, f"a frame of split {index}", least=0, most=10**9) for frame in frames]
+        numbers = [file.whole_number(frame, f"a frame of split {index}", least=0, most=10**9) for frame in frames]
         if any(after <= before for before, after in pairwise(numbers)):
             raise file.error(f"found frame numbers of split {index} out of order, expected them to ascend.")
         return numbers
