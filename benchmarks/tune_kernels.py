@@ -60,16 +60,16 @@ def main(
     ]
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
         list(track(pool.map(compile_one, cases), "compiling", total=len(cases)))
-    found: dict[str, Any] = {"gpu": torch.cuda.get_device_name(), "triton": triton.__version__, "model": model}
+    results: dict[str, Any] = {"gpu": torch.cuda.get_device_name(), "triton": triton.__version__, "model": model}
     for case in track(cases, "timing"):
         key = f"{case[2]}, {'with' if case[1] else 'without'} camera"
-        found.setdefault(key, []).append(time_one(*case))
-    for key, rows in found.items():
+        results.setdefault(key, []).append(time_one(*case))
+    for key, rows in results.items():
         if isinstance(rows, list):
             rows.sort(key=lambda row: row.get("ms", 1e9))
             print(key, *(json.dumps(row) for row in rows), sep="\n  ")
     if output is not None:
-        write_atomic(output, json.dumps(found, indent=1) + "\n")
+        write_atomic(output, json.dumps(results, indent=1) + "\n")
 
 
 def compile_one(case: tuple[Literal["5b", "14b"], bool, str, int]) -> None:

@@ -13,7 +13,7 @@ from sightline.errors import SightlineError
 from sightline.evaluation import pose_errors
 from sightline.evaluation.estimator_floor import estimator_floor, summarize
 from sightline.evaluation.estimators import Hints, get_estimator
-from sightline.evaluation.estimators._agreement import agreement, going_along
+from sightline.evaluation.estimators._agreement import agreement, static_weights
 from sightline.evaluation.held_out import held_out_clips
 from sightline.worlds import render_clip, sample_batch, sample_clip
 
@@ -173,7 +173,7 @@ def test_regions_that_are_displaced_beside_the_others_are_left_out():
     shift[:, 16:40, 8:32] = torch.tensor([0.5, -0.3])  # what moves by itself
     shift[1] += torch.tensor([1.0, 0.0])  # a frame that is not in its place yet
     residual = (slopes * shift.view(2, -1, 2)).sum(-1) + 1e-4 * torch.randn(2, 64 * 64, generator=generator)
-    weight = going_along(residual, slopes, torch.ones(2, 64 * 64), (64, 64)).view(2, 64, 64)
+    weight = static_weights(residual, slopes, torch.ones(2, 64 * 64), (64, 64)).view(2, 64, 64)
     assert float(weight[0, 16:40, 8:32].max()) == 0 and float(weight[0, :, 32:].min()) > 0.9
     assert float(weight[1].min()) > 0.3  # nothing is left out before it is
 

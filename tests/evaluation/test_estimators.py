@@ -40,11 +40,11 @@ def test_colmap_places_a_truck_in_metres(monkeypatch):
     assert answer.details["kind"] == "reconstruction" and answer.details["registered"] == 5
     assert answer.trajectory.unit == "metre" and answer.confidence > 0.5
 
-    strict = colmap(worst_reprojection=0.01)._answer(found_models[0], clip.frames, Hints(), None, None)
+    strict = colmap(worst_reprojection=0.01)._finish(found_models[0], clip.frames, Hints(), None, None)
     assert strict.trajectory is None and "reprojection error" in (strict.failure or "")
 
     anywhere = 1 + 4 * torch.rand(clip.depth.shape, generator=torch.Generator().manual_seed(0))  # of no scene
-    lost = colmap()._answer(found_models[0], clip.frames, Hints.from_clip(clip), None, anywhere)
+    lost = colmap()._finish(found_models[0], clip.frames, Hints.from_clip(clip), None, anywhere)
     assert lost.trajectory is None and "lie where its depth says" in (lost.failure or "") and lost.confidence < 0.5
 
 
@@ -120,8 +120,8 @@ def test_given_reads_files(tmp_path):
         answer = get_estimator("given", path=place).estimate(VIDEO, Hints(name="clip"))
         assert answer.trajectory is not None and answer.confidence == 1
         assert pose_errors(answer.trajectory, path).ate < 1e-9
-    assert "holds no camera file" in get_estimator("given", path=tmp_path).estimate(VIDEO, Hints(name="b")).failure
-    with pytest.raises(SightlineError, match=r"no\.json: the estimator given expects a camera file"):
+    assert "holds no trajectory file" in get_estimator("given", path=tmp_path).estimate(VIDEO, Hints(name="b")).failure
+    with pytest.raises(SightlineError, match=r"no\.json: the estimator given expects a trajectory file"):
         get_estimator("given", path=tmp_path / "no.json")
     short = get_estimator("given", path=tmp_path / "clip.json").estimate(VIDEO[:5], Hints())
     assert short.trajectory is None and "has 9 frames but the video has 5" in short.failure
@@ -172,7 +172,7 @@ def test_a_floor_keeps_its_failures(tmp_path):
     rows = estimator_floor(get_estimator("given", path=tmp_path), clips)
     summary = summarize(rows)
     assert (summary.asked, summary.scored, summary.failed) == (2, 1, 1)
-    assert "holds no camera file called b" in summary.failures["b"]
+    assert "holds no trajectory file called b" in summary.failures["b"]
     assert rows[1].translation_fraction is None
     assert summary.trans_fraction.worst == pytest.approx(rows[0].translation_fraction) == pytest.approx(0.05, rel=0.1)
 

@@ -1,4 +1,4 @@
-"""What is done with runs that are there: sightline evaluate compare and vbench."""
+"""The commands that work on existing runs: sightline evaluate compare and vbench."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Text = Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")]
 
 @dataclass
 class Compare:
-    """Put runs beside each other: bootstrap intervals, paired over the same clips, and what is not significant."""
+    """Compare runs: bootstrap intervals, paired over the same clips, and which differences are significant."""
 
     runs: _Folders = ()
-    """Folders of standard, beyond or revisit; differences are to the first."""
+    """Folders of standard, beyond or revisit runs; differences are to the first."""
     seed: int = 0
-    """Of the resamples."""
+    """Seed of the bootstrap resamples."""
     output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("outputs/compare")
     """Folder to write."""
 
@@ -34,17 +34,18 @@ class Compare:
 
 @dataclass
 class VBench:
-    """VBench's six dimensions of runs and of their real videos, by the official package in an environment of its own."""
+    """Six VBench dimensions of runs and of their real videos, by the official package in an environment of its own."""
 
     runs: _Folders = ()
-    """Folders of standard, beyond or revisit."""
+    """Folders of standard, beyond or revisit runs."""
     results: Annotated[tuple[str, ...], arg(metavar="LABEL=FILE ...", help_behavior_hint="")] = ()
-    """Results files of VBench that are already there; GT=FILE are those of the real videos."""
+    """Existing results files of VBench; GT=FILE is that of the real videos."""
     environment: Annotated[Path, arg(metavar="DIR")] = Path("~/.cache/sightline/vbench")
-    """Its virtual environment; made where there is none."""
+    """Virtual environment of VBench; created if it does not exist."""
     python: Text = None
-    """The Python to make it with; VBench's pins have wheels up to 3.11."""
+    """Python to create it with; VBench's pinned dependencies have wheels up to 3.11."""
     device: str = "cuda"
+    """Device that VBench runs on."""
     output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("outputs/vbench")
     """Folder to write."""
 

@@ -1,4 +1,4 @@
-"""Did the video go where it was told? Pose errors, and the estimators that find a video's cameras. See docs/evaluation.md."""
+"""Does a generated video follow its trajectory? Pose errors, pose estimators, metrics and protocols. See docs/evaluation.md."""
 
 from sightline.evaluation.pose_errors import PoseErrors, pose_errors
 from sightline.evaluation.slam_errors import relative_pose_errors, umeyama_ate

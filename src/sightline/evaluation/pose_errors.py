@@ -1,8 +1,8 @@
-"""How far an estimated camera path strays from the true one: RotErr, TransErr, CamMC and ATE, as camera-control papers
-report them.
+"""Errors of an estimated trajectory against the true one: RotErr, TransErr, CamMC and ATE, as camera-control papers report
+them.
 
-Both paths are anchored at their own frame 0 and compared frame by frame; nothing else is aligned. Per frame, with dR and dt
-the differences of the anchored poses: RotErr is the angle of dR in radians, TransErr is |dt|, CamMC the Frobenius norm of the
+Both trajectories are anchored at their own frame 0 and compared frame by frame; nothing else is aligned. Per frame, with dR and
+dt the differences of the anchored poses: RotErr is the angle of dR in radians, TransErr is |dt|, CamMC the Frobenius norm of the
 3x4 difference. ATE is the root mean square of |dt|. See `slam_errors` for Umeyama alignment and relative pose errors.
 """
 
@@ -20,8 +20,8 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 
 Alignment = Literal["raw", "rescaled", "gt_scaled"]
-SMALLEST_EXTENT = 1e-6  # units: a path that stays within it does not move
-SMALLEST_SHARE = 1e-3  # of the true path's extent: an estimated path within it is not blown up to the true one's size
+MIN_EXTENT = 1e-6  # a trajectory that stays within this distance of frame 0 does not move
+MIN_RELATIVE_EXTENT = 1e-3  # of the true extent: a smaller estimated trajectory is not scaled up to the true size
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class PoseErrors:
     reference_divisor: float
     """What the true positions were divided by; 1 in raw."""
     note: str | None = None
-    """One sentence where a path that hardly moves could not be rescaled by its own extent."""
+    """One sentence if a trajectory that hardly moves could not be rescaled by its own extent."""
 
     def __len__(self) -> int:
         return len(self.rotation)
@@ -76,7 +76,7 @@ class PoseErrors:
         )  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything a results file keeps of a clip, json-able."""
+        """Everything a results file keeps of a clip, as json values."""
         later = self.without_first if len(self) > 1 else None
         names = ("rot_err", "trans_err", "cam_mc", "ate")
         return {
@@ -100,11 +100,11 @@ def pose_errors(
     reference: Trajectory | Any,
     alignment: Alignment = "raw",
 ) -> PoseErrors:
-    """Errors of an estimated camera path against the true one, both anchored at frame 0.
+    """Errors of an estimated trajectory against the true one, both anchored at frame 0.
 
-    alignment: "raw" scales nothing; "rescaled" divides each path by its own largest distance from frame 0; "gt_scaled"
-    divides both by the true path's. A path that hardly moves is not blown up: its divisor is floored at a thousandth of
-    the true path's extent, and where the true path itself stays in place nothing is divided. `note` says when.
+    alignment: "raw" scales nothing; "rescaled" divides each trajectory by its own largest distance from frame 0; "gt_scaled"
+    divides both by that of the true one. An estimated trajectory that hardly moves is not scaled up: its divisor is at least a
+    thousandth of the true extent. If the true trajectory does not move, nothing is divided. `note` says when.
     """
     if alignment not in get_args(Alignment):
         raise SightlineError(f"alignment is {alignment!r}: expected one of {', '.join(get_args(Alignment))}.")
@@ -119,17 +119,17 @@ def pose_errors(
 
 
 def paired_poses(estimated: Any, reference: Any) -> tuple[Tensor, Tensor]:  # -> [T, 4, 4] float64 x2
-    """Both paths as checked camera-to-world poses of equal length."""
+    """Both trajectories as checked camera-to-world poses of equal length."""
     ours, truth = _poses("estimated", estimated), _poses("reference", reference)
     if len(ours) != len(truth):
         raise SightlineError(f"estimated has {len(ours)} frames: expected {len(truth)}, as many as reference.")
     return ours, truth
 
 
-def _poses(name: str, path: Any) -> Tensor:
-    if isinstance(path, Trajectory):
-        return path.camera_to_world.clone()
-    poses = as_float64(name, path)
+def _poses(name: str, trajectory: Any) -> Tensor:
+    if isinstance(trajectory, Trajectory):
+        return trajectory.camera_to_world.clone()
+    poses = as_float64(name, trajectory)
     if poses.ndim != 3 or poses.shape[1:] != (4, 4) or len(poses) == 0:
         raise SightlineError(f"{name} has shape {list(poses.shape)}: expected a Trajectory or [T, 4, 4] with T >= 1.")
     try:
@@ -141,12 +141,12 @@ def _poses(name: str, path: Any) -> Tensor:
 def _divisors(ours: Tensor, truth: Tensor, alignment: Alignment) -> tuple[float, float, str | None]:
     if alignment == "raw":
         return 1.0, 1.0, None
-    own, true = (float(path[:, :3, 3].norm(dim=-1).max()) for path in (ours, truth))
-    if true < SMALLEST_EXTENT:
-        return 1.0, 1.0, f"the true path stays within {SMALLEST_EXTENT:g} of its first frame, so nothing was rescaled."
+    own, true = (float(poses[:, :3, 3].norm(dim=-1).max()) for poses in (ours, truth))
+    if true < MIN_EXTENT:
+        return 1.0, 1.0, f"the true trajectory stays within {MIN_EXTENT:g} of frame 0, so nothing was rescaled."
     if alignment == "gt_scaled":
         return true, true, None
-    floor = SMALLEST_SHARE * true
-    if own >= floor:
+    smallest = MIN_RELATIVE_EXTENT * true
+    if own >= smallest:
         return own, true, None
-    return floor, true, f"the estimated path's extent {own:.2g} is below {floor:.2g}, which it was divided by instead."
+    return smallest, true, f"the estimated extent {own:.2g} is below {smallest:.2g}, which it was divided by instead."

@@ -94,7 +94,9 @@ def score_standard(
     if estimated is not None and reference is not None:
         _add_pose_errors(scorer.result.generated, estimated, reference)
     elif estimated is not None:
-        scorer.fail("pose of the generated video", "there is no reference: the true video's own path was not found")
+        scorer.fail(
+            "pose of the generated video", "there is no reference: no trajectory was estimated from the true video"
+        )
     if true is not None:
         _add_pose_errors(scorer.result.ground_truth, true, case.trajectory)
     scores = suite.score(frames, case.ground_truth, case.clip.caption)

@@ -1,7 +1,7 @@
-"""Errors as SLAM people report them: ATE after a least-squares alignment (Umeyama 1991), and relative pose errors.
+"""Errors as reported in SLAM: ATE after a least-squares alignment (Umeyama 1991), and relative pose errors.
 
-Not what camera-control papers report (see `pose_errors`): an alignment forgives a wrong start, a wrong heading and, in
-Sim(3), a wrong scale.
+Camera-control papers report others (see `pose_errors`): an alignment hides a wrong start, a wrong heading and, in Sim(3), a
+wrong scale.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sightline.evaluation.pose_errors import paired_poses
 
 @dataclass(frozen=True, eq=False)
 class AlignedErrors:
-    """Distances of camera centres after the estimated path was moved onto the true one: x -> scale rotation x + shift."""
+    """Distances of camera centres after aligning the estimated trajectory to the true one: x -> scale rotation x + shift."""
 
     group: Literal["se3", "sim3"]
     translation: Tensor  # [T]
@@ -40,7 +40,7 @@ class AlignedErrors:
 
 @dataclass(frozen=True, eq=False)
 class RelativeErrors:
-    """Differences of the motion over `delta` frames: no alignment is needed, and drift does not add up."""
+    """Differences of the motion over `delta` frames. They need no alignment, and drift does not accumulate."""
 
     delta: int
     rotation: Tensor  # [T - delta] radians
@@ -62,10 +62,10 @@ class RelativeErrors:
 def umeyama_ate(
     estimated: Trajectory | Any, reference: Trajectory | Any, group: Literal["se3", "sim3"] = "sim3"
 ) -> AlignedErrors:
-    """Absolute trajectory error after the rigid motion (and, in sim3, the scale) that brings the paths closest together.
+    """Absolute trajectory error after the rigid motion (and, in sim3, the scale) that brings the trajectories closest together.
 
-    A path that does not move has no scale: it keeps 1. Centres on one line leave the turn about it open; the error is
-    the same for every choice.
+    For a camera that does not move the scale is 1. If all centres lie on one line, the rotation about it is undetermined; the
+    error is the same for every choice.
     """
     if group not in ("se3", "sim3"):
         raise SightlineError(f"group is {group!r}: expected 'se3' or 'sim3'.")
@@ -76,8 +76,8 @@ def umeyama_ate(
     flip = torch.ones(3, dtype=torch.float64)
     flip[2] = 1.0 if float(torch.linalg.det(u) * torch.linalg.det(vh)) > 0 else -1.0
     rotation = (u * flip) @ vh
-    spread = float(a.square().sum(-1).mean())
-    scale = float((size * flip).sum()) / spread if group == "sim3" and spread > 1e-18 else 1.0
+    variance = float(a.square().sum(-1).mean())
+    scale = float((size * flip).sum()) / variance if group == "sim3" and variance > 1e-18 else 1.0
     shift = true_mean - scale * rotation @ our_mean
     moved = scale * ours @ rotation.T + shift
     return AlignedErrors(group, (moved - truth).norm(dim=-1), scale, rotation, shift)
@@ -88,7 +88,7 @@ def relative_pose_errors(estimated: Trajectory | Any, reference: Trajectory | An
     delta = whole_number("delta", delta)
     ours, truth = paired_poses(estimated, reference)
     if len(ours) <= delta:
-        raise SightlineError(f"delta is {delta}: expected less than the {len(ours)} frames of the paths.")
+        raise SightlineError(f"delta is {delta}: expected less than the {len(ours)} frames of the trajectories.")
     steps = [se3.inverse(poses[:-delta]) @ poses[delta:] for poses in (truth, ours)]
     difference = se3.inverse(steps[0]) @ steps[1]
     return RelativeErrors(delta, se3.rotation_angle(difference[:, :3, :3]), difference[:, :3, 3].norm(dim=-1))

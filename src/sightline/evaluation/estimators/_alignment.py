@@ -1,8 +1,8 @@
-"""Direct alignment: which pose of a camera makes points of known place and colour fall on pixels of that colour?
+"""Direct alignment: the camera pose at which points of known position and grey project to pixels of that grey.
 
 Gauss-Newton on SE(3) and on the frame's brightness (a gain and an offset), coarse to fine, with the weights of a Student t
-distribution, so that what is hidden and what has no counterpart counts little; regions that move by themselves are left out
-(see `_agreement`). Batched over frames.
+distribution, so that occluded points and outliers count little; regions that move by themselves are left out (see `_agreement`).
+Batched over frames.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from torch import Tensor
 from torch.nn import functional
 
 from sightline.cameras import lens, se3
-from sightline.evaluation.estimators._agreement import agreement, going_along
+from sightline.evaluation.estimators._agreement import agreement, static_weights
 
 _FREEDOM = 5.0  # of the Student t distribution; Kerl et al. 2013 found 5 for photometric residuals
-_SMALLEST_SCALE = 0.0005  # greys are 0..1; the rounding to 8 bits, averaged over three channels and a blur
+_SMALLEST_SCALE = 0.0005  # greys are 0..1: the rounding to 8 bits, averaged over three channels and a blur
 _LUMINANCE = (0.299, 0.587, 0.114)
-_STEEP = 0.15  # slope of grey per pixel from which on a point's weight falls: steep edges are the worst interpolated
-_REGIONS_FROM = 48  # pixels of the shorter side: a smaller picture has too few regions for a vote
+_STEEP = 0.15  # slope of grey per pixel above which a point's weight falls: interpolation is worst at steep edges
+_REGIONS_FROM = 48  # pixels of the shorter side: a smaller image has too few regions for a vote
 _DAMPING = 1e-4
-_BRIGHTNESS_PRIOR = 1e-3  # keeps gain and offset where they are in a picture without contrast
-_NEAREST = 1e-3  # share of a point's distance below which its depth along the axis is behind the lens
+_BRIGHTNESS_PRIOR = 1e-3  # keeps gain and offset in an image without contrast
+_NEAREST = 1e-3  # a point whose depth is below this fraction of its distance counts as behind the lens
 
 
 @dataclass(frozen=True, eq=False)
 class Pyramid:
-    """Grey frames at halved sizes, finest first. levels: [T, 3, h, w] each: brightness 0..1, its slopes along x and y."""
+    """Grey frames at successively halved sizes, finest first. levels: [T, 3, h, w] each: grey 0..1, its slopes along x and y."""
 
     levels: tuple[Tensor, ...]
     intrinsics: Tensor  # [T, 3, 3] of the finest level, float32
@@ -46,7 +46,7 @@ class Pyramid:
         return cls(tuple(levels), intrinsics.to(video.device, torch.float32), xi)
 
     def lens(self, level: int) -> Tensor:  # [T, 3, 3]
-        """Intrinsics at a level; the image spans 0..width, so halving the picture halves them."""
+        """Intrinsics at a level; the image spans 0..width, so halving the image halves them."""
         shrink = torch.tensor([0.5**level, 0.5**level, 1.0], device=self.intrinsics.device)
         return self.intrinsics * shrink[:, None]
 
@@ -62,13 +62,13 @@ class Points:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What an alignment found, for each of B frames."""
+    """The result of an alignment, for each of B frames."""
 
     world_to_camera: Tensor  # [B, 4, 4]
     brightness: Tensor  # [B, 2] gain and offset
     scale: Tensor  # [B] of the residuals, colours 0..1
-    visible: Tensor  # [B] share of the points' weight that falls into the picture
-    matched: Tensor  # [B] 0..1: the share of the visible windows with structure that show what they should
+    visible: Tensor  # [B] fraction of the points' weight that projects into the image
+    matched: Tensor  # [B] 0..1: the fraction of the visible windows with structure that show what they should
 
 
 def align(
@@ -84,12 +84,12 @@ def align(
     for level in reversed(range(len(levels))):
         image, optics = pyramid.levels[level][frames], pyramid.lens(level)[frames]
         if level < len(levels) - 1:
-            # A coarse picture blurs surfaces into each other: where it led away, the start is the better start.
+            # A coarse image blurs surfaces into each other: where it made things worse, restart from the initial pose.
             spread = [
-                _scale(found.abs(), inside)
-                for found, inside, *_ in (
-                    residuals(levels[level], image, optics, pyramid.xi, one, shade)
-                    for one, shade in ((pose, brightness), (world_to_camera, start))
+                _scale(residual.abs(), inside)
+                for residual, inside, *_ in (
+                    residuals(levels[level], image, optics, pyramid.xi, candidate, shade)
+                    for candidate, shade in ((pose, brightness), (world_to_camera, start))
                 )
             ]
             stay = spread[1] < spread[0]
@@ -120,11 +120,11 @@ def project(points: Tensor, intrinsics: Tensor, xi: float, world_to_camera: Tens
 
 
 def sample(image: Tensor, pixels: Tensor) -> Tensor:  # [B, C, h, w], [B, N, 2] -> [B, N, C]
-    """Bilinear; the first pixel's centre is (0.5, 0.5), so the picture spans 0..width."""
+    """Bilinear; the first pixel's centre is (0.5, 0.5), so the image spans 0..width."""
     size = pixels.new_tensor([image.shape[-1], image.shape[-2]])
     grid = (pixels / size * 2 - 1)[:, None]
-    found = functional.grid_sample(image, grid, align_corners=False, padding_mode="border")
-    return found[:, :, 0].transpose(1, 2)
+    values = functional.grid_sample(image, grid, align_corners=False, padding_mode="border")
+    return values[:, :, 0].transpose(1, 2)
 
 
 def motion(twist: Tensor) -> Tensor:  # [B, 6] translation, then rotation vector -> [B, 4, 4]
@@ -146,7 +146,7 @@ def _step(
     weight = weight / (1 + slopes.square().sum(-1) / _STEEP**2)
     height, width = image.shape[-2:]
     if min(height, width) >= _REGIONS_FROM:
-        weight = weight * going_along(residual, slopes * brightness[:, :1, None], inside, (height, width))
+        weight = weight * static_weights(residual, slopes * brightness[:, :1, None], inside, (height, width))
     by_point = grey_slope(slopes * brightness[:, :1, None], camera, optics, xi)  # [B, N, 3]
     by_turn = torch.linalg.cross(camera, by_point)
     one = torch.ones_like(value)[..., None]
@@ -167,10 +167,10 @@ def residuals(
     width, height = image.shape[-1], image.shape[-2]
     inside = front & (pixels[..., 0] > 0.5) & (pixels[..., 0] < width - 0.5)
     inside &= (pixels[..., 1] > 0.5) & (pixels[..., 1] < height - 0.5)
-    found = sample(image, torch.where(inside[..., None], pixels, torch.ones_like(pixels)))  # [B, N, 3]
-    value = found[..., 0]
+    sampled = sample(image, torch.where(inside[..., None], pixels, torch.ones_like(pixels)))  # [B, N, 3]
+    value = sampled[..., 0]
     residual = brightness[:, :1] * value + brightness[:, 1:] - points.greys
-    return residual, inside * points.weights, found[..., 1:], camera, value
+    return residual, inside * points.weights, sampled[..., 1:], camera, value
 
 
 def grey_slope(
@@ -187,19 +187,19 @@ def grey_slope(
 
 
 def _scale(size: Tensor, inside: Tensor) -> Tensor:  # [B, N] x2 -> [B]
-    """A robust spread of the residuals of the points inside."""
+    """A robust standard deviation of the residuals of the points inside."""
     size, inside = size[:, ::4], inside[:, ::4]  # a median of thousands needs no more of them
     counted = torch.where(inside > 0, size, torch.full_like(size, torch.nan))
     return (1.4826 * counted.nanmedian(dim=-1).values).nan_to_num(1.0).clamp_min(_SMALLEST_SCALE)
 
 
 def _rigid(pose: Tensor) -> Tensor:  # [B, 4, 4]
-    """Rounding of many float32 products taken out of the rotation."""
+    """Removes the rounding of many float32 products from the rotation."""
     return se3.from_parts(se3.nearest_rotation(pose[:, :3, :3]), pose[:, :3, 3])
 
 
 def _smoothed(colours: Tensor) -> Tensor:  # [T, 1, H, W]
-    """A little blur: between the pixels of a sharp picture, interpolation bends what it should keep straight."""
+    """A slight blur, because interpolation between the pixels of a sharp image is inaccurate."""
     kernel = torch.tensor([1.0, 2.0, 1.0], device=colours.device) / 4
     kernel = (kernel[:, None] * kernel)[None, None]
     return functional.conv2d(functional.pad(colours, (1, 1, 1, 1), mode="replicate"), kernel)

@@ -1,7 +1,7 @@
-"""Keyframes of a direct alignment: frames with a depth for every pixel, handed on from frame 0 and measured where it is new.
+"""Keyframes of a direct alignment: frames with a depth for every pixel, warped from frame 0 and measured where it is new.
 
-A camera that moves on loses sight of frame 0. Its depth is carried to a later frame by warping; pixels that frame 0 never
-saw get theirs from the frames around, whose poses are known by then: first the best of many depths, then Gauss-Newton.
+A camera that moves on loses sight of frame 0. The depth of frame 0 is warped to a later frame; pixels that frame 0 did not see
+get their depth from the surrounding frames, whose poses are known by then: first a plane sweep, then Gauss-Newton.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from sightline.cameras import lens, se3
 from sightline.evaluation.estimators import _alignment
 from sightline.evaluation.estimators._alignment import Points, Pyramid
 
-TRUSTED, CARRIED, MEASURED = 1.0, 0.6, 0.3  # weights of depths: given, handed on from a given one, found by sweeping
+TRUSTED, WARPED, MEASURED = 1.0, 0.6, 0.3  # weights of depths: given, warped from a given one, measured by sweeping
 _HYPOTHESES = 48
 _SWEEP_LEVEL = 1
-_CUT_OFF = 0.15  # difference of colour beyond which a wrong match is not more wrong
+_CUT_OFF = 0.15  # grey differences are clipped here
 _BAD_MATCH = (
     4.0,
     0.01,
     0.06,
-)  # medians, and bounds, of the mean difference of grey above which a depth is not believed
-_CLING = 0.002  # difference of grey that leaving the nearest known surface by its own depth is worth
+)  # a depth whose mean grey difference is above this many medians, within these bounds, is not trusted
+_CLING = 0.002  # penalty, in grey, of leaving the nearest known surface by its own depth
 _REFINEMENTS = 5
-_BEND = 0.05  # of the inverse depth, from pixel to pixel: more is an edge
+_BEND = 0.05  # relative second difference of the inverse depth above which there is an edge
 _EDGE_WEIGHT = 0.1
 _SAME_SURFACE = 0.1  # relative difference of inverse depth within which neighbours lie on one surface
 
@@ -39,20 +39,20 @@ class Keyframe:
     weight: Tensor  # [H, W]
 
 
-def given(depth: Tensor) -> Keyframe:  # [H, W]
+def first_keyframe(depth: Tensor) -> Keyframe:  # [H, W]
     """Frame 0 with its true depth."""
     inverse = 1 / depth
     return Keyframe(0, inverse, TRUSTED * _off_edges(inverse))
 
 
 def points(keyframe: Keyframe, pyramid: Pyramid, camera_to_world: Tensor, level: int) -> tuple[Tensor, Tensor, Tensor]:
-    """World places [n, 3], greys [n] and weights [n] of a keyframe's pixels at a level of the pyramid."""
+    """World positions [n, 3], greys [n] and weights [n] of a keyframe's pixels at a level of the pyramid."""
     inverse, weight = keyframe.inverse_depth, keyframe.weight
     if level:
         side = 2**level
         blocks = inverse[None, None].unfold(2, side, side).unfold(3, side, side).flatten(4)[0, 0]  # [h, w, side^2]
         inverse, low, high = blocks.mean(-1), blocks.amin(-1), blocks.amax(-1)
-        flat = (high - low) < 2 * _SAME_SURFACE * high + 1e-6  # across an edge the mean depth is nowhere
+        flat = (high - low) < 2 * _SAME_SURFACE * high + 1e-6  # across an edge the mean depth lies on no surface
         weight = functional.avg_pool2d(weight[None, None], side)[0, 0] * torch.where(flat, 1.0, 0.1)
     rays = _plane_rays(pyramid, keyframe.frame, level)
     places = rays.flatten(0, 1) / inverse.flatten()[:, None].clamp_min(1e-4)
@@ -60,13 +60,13 @@ def points(keyframe: Keyframe, pyramid: Pyramid, camera_to_world: Tensor, level:
     return places, pyramid.levels[level][keyframe.frame, 0].flatten(), weight.flatten()
 
 
-def carried(
-    sources: list[tuple[Tensor, Tensor]],  # places [n, 3] and weights [n]
+def warp_depth(
+    sources: list[tuple[Tensor, Tensor]],  # positions [n, 3] and weights [n]
     pyramid: Pyramid,
     frame: int,
     world_to_camera: Tensor,  # [4, 4]
 ) -> tuple[Tensor, Tensor]:  # -> [H, W] inverse depth, [H, W] weight, 0 where nothing fell
-    """Depth of other keyframes as a frame would see it: the nearest point wins a pixel; small gaps are closed."""
+    """The depth of other keyframes as a frame sees it: the nearest point wins a pixel, and small gaps are closed."""
     height, width = pyramid.levels[0].shape[-2:]
     inverse = torch.zeros(height * width, device=world_to_camera.device)
     weight = torch.zeros_like(inverse)
@@ -79,15 +79,15 @@ def carried(
         inside &= camera[0, :, 2] > 1e-4
         at, near = (row * width + column)[inside], 1 / camera[0, inside, 2]
         layer = torch.zeros_like(inverse).scatter_reduce_(0, at, near, "amax")
-        # A point hidden behind another in the same pixel leaves no mark; among equals the weight is the largest.
+        # A point hidden behind another in the same pixel is ignored; among equals the largest weight counts.
         front_most = near > layer[at] * (1 - _SAME_SURFACE)
         layer_weight = torch.zeros_like(inverse).scatter_reduce_(0, at[front_most], weights[inside][front_most], "amax")
         better = layer_weight > weight
         inverse, weight = torch.where(better, layer, inverse), torch.where(better, layer_weight, weight)
-    return _gaps_closed(inverse.view(height, width), weight.view(height, width))
+    return _close_gaps(inverse.view(height, width), weight.view(height, width))
 
 
-def measured(
+def measure_depth(
     pyramid: Pyramid,
     frame: int,
     neighbours: list[int],
@@ -95,26 +95,26 @@ def measured(
     brightness: Tensor,  # [T, 2]
     prior: Tensor,  # [H, W] inverse depth
     prior_weight: Tensor,  # [H, W], 0 where unknown
-    nearest: float,  # depth nearer than which nothing is looked for
+    nearest: float,  # smallest depth that is searched
 ) -> Keyframe:
-    """A keyframe whose unknown depths are found from the frames around, and whose known ones are refined a little."""
+    """A keyframe whose unknown depths are measured from the surrounding frames and whose known ones are refined."""
     known = prior_weight > 0
     start = prior
     if not bool(known.all()):
         start = torch.where(
-            known, prior, _swept(pyramid, frame, neighbours, world_to_camera, brightness, prior, known, nearest)
+            known, prior, _sweep(pyramid, frame, neighbours, world_to_camera, brightness, prior, known, nearest)
         )
-    inverse, match = _refined(pyramid, frame, neighbours, world_to_camera, brightness, start, prior_weight, 1 / nearest)
+    inverse, match = _refine(pyramid, frame, neighbours, world_to_camera, brightness, start, prior_weight, 1 / nearest)
     medians, least, most = _BAD_MATCH
     good = match < (medians * match.median()).clamp(least, most)
-    weight = torch.where(known, prior_weight.clamp_max(CARRIED), torch.full_like(prior_weight, MEASURED))
+    weight = torch.where(known, prior_weight.clamp_max(WARPED), torch.full_like(prior_weight, MEASURED))
     return Keyframe(frame, inverse, weight * torch.where(good, 1.0, 0.1) * _off_edges(inverse))
 
 
 def _off_edges(inverse: Tensor) -> Tensor:  # [H, W] -> [H, W], 1 within a surface
-    """Little weight where surfaces meet in depth: such pixels mix two colours, which part when the camera moves.
+    """Weights that are small at depth edges: such pixels mix two surfaces, which separate when the camera moves.
 
-    The inverse depth of a plane is linear over the picture, so it is the bend that counts, not the slope.
+    The inverse depth of a plane is linear over the image, so edges are found by the second difference, not by the slope.
     """
     around = functional.pad(inverse[None, None], (1, 1, 1, 1), mode="replicate")[0, 0]
     bend_x = (around[1:-1, 2:] - 2 * inverse + around[1:-1, :-2]).abs()
@@ -131,8 +131,8 @@ def _plane_rays(pyramid: Pyramid, frame: int, level: int) -> Tensor:  # -> [h, w
     return rays / rays[..., 2:].clamp_min(1e-3)
 
 
-def _gaps_closed(inverse: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """Empty pixels that most neighbours surround take their mean; a magnified surface leaves such gaps."""
+def _close_gaps(inverse: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Fill empty pixels that are mostly surrounded with the mean of their neighbours; magnification leaves such gaps."""
     for _ in range(2):
         filled = (weight > 0).float()
         around = functional.avg_pool2d(torch.stack([filled, inverse * filled, weight])[None], 3, 1, 1)[0]
@@ -142,7 +142,7 @@ def _gaps_closed(inverse: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return inverse, weight
 
 
-def _swept(
+def _sweep(
     pyramid: Pyramid, frame: int, neighbours: list[int], world_to_camera: Tensor, brightness: Tensor, prior: Tensor,
     known: Tensor, nearest: float,
 ) -> Tensor:  # fmt: skip
@@ -170,16 +170,16 @@ def _swept(
         count += inside_map
     cost = torch.where(count > 0, cost / count.clamp_min(1), _CUT_OFF)
     cost = functional.avg_pool2d(cost[None], 5, 1, 2, count_include_pad=False)[0]
-    # Where the pictures say nothing (no parallax, no texture) the nearest known surface goes on.
-    guess = functional.avg_pool2d(_spread(prior, known)[None, None], 2**level)[0, 0]
+    # Where the images say nothing (no parallax, no texture), the nearest known surface is continued.
+    guess = functional.avg_pool2d(_extrapolate(prior, known)[None, None], 2**level)[0, 0]
     apart = (steps[:, None, None] - guess).abs() / (guess + 0.02 / nearest)
     best = (cost + _CLING * apart.clamp_max(1.0)).argmin(0)
     coarse = steps[best]
     return functional.interpolate(coarse[None, None], size=prior.shape, mode="bilinear", align_corners=False)[0, 0]
 
 
-def _spread(inverse: Tensor, known: Tensor) -> Tensor:  # [H, W]
-    """Known values carried outwards into the unknown, a few pixels at a time."""
+def _extrapolate(inverse: Tensor, known: Tensor) -> Tensor:  # [H, W]
+    """Extend known values into the unknown pixels, a few pixels at a time."""
     value, mass = torch.where(known, inverse, 0.0), known.float()
     if not bool(known.any()):
         return torch.full_like(inverse, 0.1)
@@ -191,11 +191,11 @@ def _spread(inverse: Tensor, known: Tensor) -> Tensor:  # [H, W]
     return value
 
 
-def _refined(
+def _refine(
     pyramid: Pyramid, frame: int, neighbours: list[int], world_to_camera: Tensor, brightness: Tensor, start: Tensor,
     prior_weight: Tensor, largest: float,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """Gauss-Newton on each pixel's inverse depth, its neighbourhood voting with it; and how well it then matches."""
+    """Gauss-Newton on each pixel's inverse depth, using its neighbourhood; also how well it matches afterwards."""
     height, width = start.shape
     others = torch.tensor(neighbours, device=start.device)
     relative = world_to_camera[others] @ se3.inverse(world_to_camera[frame])  # [M, 4, 4]
@@ -218,7 +218,7 @@ def _refined(
         jacobian = (_alignment.grey_slope(slopes, camera, optics, pyramid.xi) * along).sum(-1)  # [M, N]
         sums = torch.stack([(weight * jacobian.square()).sum(0), (weight * jacobian * residual).sum(0)])
         sums = 9 * functional.avg_pool2d(sums.view(1, 2, height, width), 3, 1, 1)[0]
-        # One grey step of error is worth moving a carried depth by about a hundredth of itself.
+        # An error of one grey step moves a warped depth by about a hundredth of itself.
         stiff = (0.5 + 50 * prior_weight) * (0.02 / (start + 0.02 * largest)).square()
         step = -(sums[1] + stiff * (inverse - start)) / (sums[0] + stiff)
         bound = 0.1 * (inverse + 0.02 * largest)

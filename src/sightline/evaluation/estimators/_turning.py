@@ -1,4 +1,4 @@
-"""Rotations of a camera that turns in place, from matches of pixels: the homographies K R inv(K), made to agree."""
+"""Rotations of a camera that only rotates, from matched pixels: the homographies K R inv(K) of all pairs, averaged."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from torch import Tensor
 
 from sightline.cameras import lens, se3
 
-_PIXELS = 1.5  # a match within this distance of where a turn puts it is explained by the turn
-_EXPLAINED = 0.8  # share of a pair's matches, in the worst tenth of the pairs, for the turn to be the whole story
-_FEWEST = 20  # matches of a pair
+_PIXELS = 1.5  # a match within this distance of the rotated pixel is explained by the rotation
+_EXPLAINED = 0.8  # fraction of a pair's matches, in the worst tenth of the pairs, that a pure rotation must explain
+_MIN_MATCHES = 20  # of a pair
 _ROUNDS = 8
 _SWEEPS = 40
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Matches of two frames that agree with some rigid scene: pixels [n, 2] in each."""
+    """Matches of two frames that are consistent with a rigid scene: pixels [n, 2] in each."""
 
     first: int
     second: int
@@ -29,29 +29,29 @@ class Pair:
 @dataclass(frozen=True, eq=False)
 class Turning:
     rotations: Tensor  # [T, 3, 3] camera-to-world, anchored at frame 0
-    explained: float  # mean share of matches explained
+    explained: float  # mean fraction of matches explained
 
 
 def rotations_alone(pairs: list[Pair], pinhole: Tensor, frames: int) -> Turning | None:
-    """The rotations, or None where the matches need a camera that moves, or too few pairs join the frames."""
+    """The rotations, or None if the matches need a translation or too few pairs connect the frames."""
     edges: dict[tuple[int, int], Tensor] = {}
-    shares = []
+    fractions = []
     for pair in pairs:
-        if len(pair.first_pixels) >= _FEWEST:
-            rotation, share = _turn(pair, pinhole)
+        if len(pair.first_pixels) >= _MIN_MATCHES:
+            rotation, fraction = _fit_rotation(pair, pinhole)
             edges[pair.first, pair.second] = rotation
-            shares.append(share)
+            fractions.append(fraction)
     neighbours = all((frame, frame + 1) in edges or (frame + 1, frame) in edges for frame in range(frames - 1))
     if not neighbours:
         return None
-    explained = torch.tensor(shares, dtype=torch.float64)
+    explained = torch.tensor(fractions, dtype=torch.float64)
     if float(explained.quantile(0.1)) < _EXPLAINED:
         return None
-    return Turning(_averaged(edges, frames), float(explained.mean()))
+    return Turning(_average(edges, frames), float(explained.mean()))
 
 
-def _turn(pair: Pair, pinhole: Tensor) -> tuple[Tensor, float]:
-    """The rotation first-from-second that best explains a pair's matches, and the share it explains."""
+def _fit_rotation(pair: Pair, pinhole: Tensor) -> tuple[Tensor, float]:
+    """The rotation first-from-second that best explains a pair's matches, and the fraction it explains."""
     a = lens.pixel_rays(pinhole, pair.first_pixels)  # [n, 3]
     b = lens.pixel_rays(pinhole, pair.second_pixels)
     weight = torch.ones(len(a), dtype=torch.float64)
@@ -64,18 +64,18 @@ def _turn(pair: Pair, pinhole: Tensor) -> tuple[Tensor, float]:
     return rotation, float((distance < _PIXELS).double().mean())
 
 
-def _averaged(edges: dict[tuple[int, int], Tensor], frames: int) -> Tensor:  # -> [T, 3, 3]
-    """Chained along the video, then each rotation in turn moved to the mean of what its neighbours say."""
-    found = torch.eye(3, dtype=torch.float64).repeat(frames, 1, 1)
+def _average(edges: dict[tuple[int, int], Tensor], frames: int) -> Tensor:  # -> [T, 3, 3]
+    """Chain the rotations along the video, then repeatedly set each to the mean of its neighbours' predictions."""
+    rotations = torch.eye(3, dtype=torch.float64).repeat(frames, 1, 1)
     around: dict[int, list[tuple[int, Tensor]]] = {frame: [] for frame in range(frames)}
     for (first, second), rotation in edges.items():
         around[second].append((first, rotation))
         around[first].append((second, rotation.T))
     for frame in range(1, frames):
         step = next(rotation for other, rotation in around[frame] if other == frame - 1)
-        found[frame] = found[frame - 1] @ step
+        rotations[frame] = rotations[frame - 1] @ step
     for _ in range(_SWEEPS):
         for frame in range(1, frames):
-            said = torch.stack([found[other] @ rotation for other, rotation in around[frame]])
-            found[frame] = se3.nearest_rotation(said.mean(0))
-    return found
+            predicted = torch.stack([rotations[other] @ rotation for other, rotation in around[frame]])
+            rotations[frame] = se3.nearest_rotation(predicted.mean(0))
+    return rotations

@@ -1,8 +1,7 @@
-"""COLMAP's global mapping (pycolmap, SIFT on the CPU): cameras of a video with texture enough for features, at 256 pixels
-and more.
+"""COLMAP's global mapping (pycolmap, SIFT on the CPU), for videos of 256 pixels or more with enough texture for features.
 
-Without translation there is nothing to triangulate, so a video whose matches a turning camera explains is answered by rotations
-alone. The scale is the median of true depth over COLMAP's depth in frame 0, where that depth is given.
+Without translation there is nothing to triangulate, so if a pure rotation explains the matches, the estimate has rotations
+alone. The scale is the median ratio of true depth to COLMAP's depth in frame 0, if that depth is given.
 """
 
 from __future__ import annotations
@@ -24,31 +23,31 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from sightline.evaluation.estimators._metric import metric_scale, pin_to_depth
 from sightline.evaluation.estimators._turning import Pair, rotations_alone
-from sightline.evaluation.estimators.protocol import Estimate, Hints, checked_video, failed
+from sightline.evaluation.estimators.protocol import Estimate, Hints, check_video, failure
 
 
 @dataclass(frozen=True)
 class Colmap:
-    """Global mapping of all frames by one lens, fixed where the hints give it and estimated otherwise."""
+    """Global mapping of all frames with one lens, which is fixed if the hints give it and estimated otherwise."""
 
     features: int = 4096
-    """Most features of a frame."""
+    """Maximal number of features per frame."""
     peak_threshold: float = 0.0007
-    """Contrast of the faintest feature; a tenth of COLMAP's own, as plain walls have few strong ones."""
+    """Contrast of the faintest feature; a tenth of COLMAP's default, since plain walls have few strong features."""
     overlap: int = 10
-    """Each frame is matched with as many that follow it, and with those 2, 4, 8 ... frames on."""
+    """Each frame is matched with this many following frames, and with those 2, 4, 8 ... frames ahead."""
     worst_reprojection: float = 0.9
     """Mean reprojection error, in pixels, above which a reconstruction is a failure."""
     on_surface: float = 0.7
-    """Share of frame 0's points that must lie where its depth says, once adjusted to it; below, it is a failure."""
+    """Fraction of frame 0's points that must lie at its known depth after adjustment; below it, the video is a failure."""
     registered: float = 0.9
-    """Share of frames that must have a pose; the others are interpolated and named in the details."""
+    """Fraction of the frames that must have a pose; the others are interpolated and listed in the details."""
     seed: int = 0
     threads: int = -1
     name: str = "colmap"
 
     def estimate(self, video: np.ndarray, hints: Hints) -> Estimate:
-        video = checked_video(video)
+        video = check_video(video)
         if len(video) < 3:
             raise SightlineError(f"video has {len(video)} frames: expected at least 3 for a reconstruction.")
         colmap = _pycolmap()
@@ -64,13 +63,13 @@ class Colmap:
                 if turned is not None:
                     poses = se3.from_parts(turned.rotations, torch.zeros(len(video), 3, dtype=torch.float64))
                     return Estimate(
-                        self._path(poses, video, hints, known, pinhole, True), None, turned.explained,
+                        self._trajectory(poses, video, hints, known, pinhole, True), None, turned.explained,
                         {"kind": "rotation", "matches_explained": turned.explained},
                     )  # fmt: skip
             models = self._map(colmap, Path(folder), pinhole is not None)
         if not models:
-            return failed("COLMAP found no reconstruction: the frames share too few features.", pairs=len(pairs))
-        return self._answer(max(models, key=lambda one: one.num_reg_images()), video, hints, known, depth)
+            return failure("COLMAP found no reconstruction: the frames share too few features.", pairs=len(pairs))
+        return self._finish(max(models, key=lambda model: model.num_reg_images()), video, hints, known, depth)
 
     def _match(self, colmap: Any, folder: Path, pictures: np.ndarray, pinhole: Tensor | None) -> list[Pair]:
         """Features and verified matches in a database; the matches of every pair of frames."""
@@ -106,27 +105,27 @@ class Colmap:
         options.mapper.bundle_adjustment.refine_extra_params = not fixed
         (folder / "models").mkdir()
         try:
-            found = colmap.global_mapping(folder / "database.db", folder / "images", folder / "models", options)
+            models = colmap.global_mapping(folder / "database.db", folder / "images", folder / "models", options)
         except (RuntimeError, ValueError):
             return []
-        return list(found.values())
+        return list(models.values())
 
-    def _answer(
+    def _finish(
         self, model: Any, video: np.ndarray, hints: Hints, known: tuple[Tensor, float] | None, depth: Tensor | None
     ) -> Estimate:
         images = {int(Path(model.images[i].name).stem): model.images[i] for i in model.reg_image_ids()}
         error = float(model.compute_mean_reprojection_error())
-        share = len(images) / len(video)
+        fraction = len(images) / len(video)
         details: dict[str, Any] = {
             "kind": "reconstruction", "registered": len(images), "frames": len(video), "reprojection_error": error,
             "points": int(model.num_points3D()),
         }  # fmt: skip
-        confidence = share * max(0.0, 1 - error / (2 * self.worst_reprojection))
-        if share < self.registered or 0 not in images:
+        confidence = fraction * max(0.0, 1 - error / (2 * self.worst_reprojection))
+        if fraction < self.registered or 0 not in images:
             missing = "frame 0" if 0 not in images else f"{len(video) - len(images)} of {len(video)} frames"
-            return failed(f"COLMAP placed no camera for {missing}.", confidence, **details)
+            return failure(f"COLMAP placed no camera for {missing}.", confidence, **details)
         if not error <= self.worst_reprojection:
-            return failed(
+            return failure(
                 f"COLMAP's reprojection error is {error:.2f} pixels, above {self.worst_reprojection:g}.",
                 confidence,
                 **details,
@@ -134,22 +133,22 @@ class Colmap:
         if depth is not None:
             scale, used = metric_scale(model, images[0], depth)
             if scale is None:
-                return failed(f"only {used} points of known depth lie in frame 0: expected 20.", confidence, **details)
+                return failure(f"only {used} points of known depth lie in frame 0: expected 20.", confidence, **details)
             details |= {"scale": scale, "scale_points": used}
             agree = pin_to_depth(_pycolmap(), model, images[0], scale, depth)
             details["on_surface"], confidence = agree, confidence * agree
             if agree < self.on_surface:
-                return failed(f"only {agree:.0%} of frame 0's points lie where its depth says.", confidence, **details)
+                return failure(f"only {agree:.0%} of frame 0's points lie where its depth says.", confidence, **details)
         placed = sorted(images)
         poses = torch.stack([_camera_to_world(images[frame]) for frame in placed])
         at = torch.from_numpy(np.interp(np.arange(len(video)), placed, np.arange(len(placed), dtype=np.float64)))
         poses = se3.anchor(se3.interpolate(poses, at))
         details["interpolated"] = sorted(set(range(len(video))) - set(placed))
         camera = model.cameras[images[0].camera_id].calibration_matrix()
-        path = self._path(poses, video, hints, known, torch.as_tensor(camera), depth is not None)
-        return Estimate(path, None, confidence, details)
+        trajectory = self._trajectory(poses, video, hints, known, torch.as_tensor(camera), depth is not None)
+        return Estimate(trajectory, None, confidence, details)
 
-    def _path(
+    def _trajectory(
         self, poses: Tensor, video: np.ndarray, hints: Hints, known: tuple[Tensor, float] | None, camera: Tensor,
         metric: bool,
     ) -> Trajectory:  # fmt: skip
@@ -167,18 +166,18 @@ def _pycolmap() -> Any:
         raise SightlineError(
             "pycolmap is not installed: expected it for the estimator colmap (pip install pycolmap)."
         ) from None
-    colmap.logging.minloglevel = 3  # it would print hundreds of lines per video
+    colmap.logging.minloglevel = 3  # otherwise it prints hundreds of lines per video
     return colmap
 
 
 def _one_pinhole(
     video: np.ndarray, intrinsics: Tensor, xi: float, depth: Tensor | None
 ) -> tuple[np.ndarray, Tensor, Tensor | None]:
-    """The video as one pinhole would have taken it: zooms and wide lenses resampled to the longest focal length."""
+    """The video resampled to one pinhole lens: zooms and wide lenses take the longest focal length."""
     height, width = video.shape[1:3]
     if xi == 0 and bool((intrinsics == intrinsics[0]).all()):
         return video, intrinsics[0], depth
-    # Near its axis the unified model is a pinhole of focal length f / (1 + xi).
+    # Near the optical axis the unified model is a pinhole of focal length f / (1 + xi).
     target = intrinsics[intrinsics[:, 0, 0].argmax()].clone()
     target[0, 0], target[1, 1] = target[0, 0] / (1 + xi), target[1, 1] / (1 + xi)
     rays = lens.pixel_rays(target, lens.grid_centres(width, height, width, height))
@@ -186,7 +185,7 @@ def _one_pinhole(
     grid = (pixels / torch.tensor([width, height]) * 2 - 1).float()
     source = torch.from_numpy(video.copy()).permute(0, 3, 1, 2).float()
     seen = functional.grid_sample(source, grid, align_corners=False, padding_mode="border")
-    if depth is not None:  # a ray keeps its place under either lens, so its depth along the axis is the same
+    if depth is not None:  # a ray is the same for either lens, and so is its depth along the axis
         depth = functional.grid_sample(
             depth[None, None], grid[:1], mode="nearest", align_corners=False, padding_mode="border"
         )[0, 0]
@@ -198,13 +197,13 @@ def _pairs(colmap: Any, path: Path) -> list[Pair]:
         names = {image.image_id: int(Path(image.name).stem) for image in database.read_all_images()}
         keypoints = {i: torch.from_numpy(np.array(database.read_keypoints(i)[:, :2], dtype=np.float64)) for i in names}
         ids, geometries = database.read_two_view_geometries()
-        found = []
+        pairs = []
         for pair, geometry in zip(ids, geometries, strict=True):
             a, b = colmap.pair_id_to_image_pair(pair)
             match = torch.from_numpy(np.array(geometry.inlier_matches, dtype=np.int64))
             if len(match):
-                found.append(Pair(names[a], names[b], keypoints[a][match[:, 0]], keypoints[b][match[:, 1]]))
-    return found
+                pairs.append(Pair(names[a], names[b], keypoints[a][match[:, 0]], keypoints[b][match[:, 1]]))
+    return pairs
 
 
 def _camera_to_world(image: Any) -> Tensor:  # [4, 4]

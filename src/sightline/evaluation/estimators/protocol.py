@@ -1,4 +1,4 @@
-"""What every pose estimator takes and gives: a video and what is known of it, a trajectory or the reason there is none."""
+"""The protocol of pose estimators: from a video and what is known about it to a trajectory, or the reason for a failure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from sightline.errors import SightlineError
 
 @dataclass(frozen=True, eq=False)
 class Hints:
-    """What is known of a video before its cameras are estimated.
+    """What is known about a video before its cameras are estimated.
 
-    lens: a trajectory whose intrinsics, xi and picture size hold for the video; its poses are never looked at.
-    depth: [H, W] of frame 0 along the optical axis, in the unit the answer shall have; the sky is large or infinite.
-    first: [H, W, 3] uint8, the picture the depth belongs to: a video that starts with another one is a failure.
-    name: what the video is called where an estimator reads files by name.
+    lens: a trajectory whose intrinsics, xi and image size hold for the video; its poses are not used.
+    depth: [H, W] of frame 0 along the optical axis, in the unit that the estimate shall have; large or infinite in the sky.
+    first: [H, W, 3] uint8, the image that the depth belongs to. A video that starts with another image is a failure.
+    name: of the video, for estimators that read files by name.
     """
 
     lens: Trajectory | None = None
@@ -35,7 +35,7 @@ class Hints:
         return cls(lens=clip.trajectory, depth=clip.depth, name=clip.name)
 
     def intrinsics(self, video: np.ndarray) -> tuple[Tensor, float] | None:  # [T, 3, 3] in the video's pixels, xi
-        """The lens of every frame, or None where it is unknown."""
+        """The lens of every frame, or None if it is unknown."""
         if self.lens is None:
             return None
         frames, height, width = video.shape[:3]
@@ -49,7 +49,7 @@ class Hints:
         return known.intrinsics, known.xi
 
     def depth_map(self, video: np.ndarray) -> Tensor | None:  # [H, W] float32
-        """The depth of frame 0, checked, or None where it is unknown."""
+        """The checked depth of frame 0, or None if it is unknown."""
         if self.depth is None:
             return None
         depth = torch.as_tensor(self.depth).detach().cpu().float()
@@ -61,25 +61,25 @@ class Hints:
             raise SightlineError("depth holds numbers that are not above 0: expected distances along the optical axis.")
         return depth
 
-    def first_picture(self, video: np.ndarray) -> np.ndarray | None:  # [1, H, W, 3] uint8
-        """The picture of frame 0 as it should be, checked, or None where it is unknown."""
+    def first_image(self, video: np.ndarray) -> np.ndarray | None:  # [1, H, W, 3] uint8
+        """The checked image that frame 0 should show, or None if it is unknown."""
         if self.first is None:
             return None
-        picture = checked_video(np.asarray(self.first)[None])
-        if picture.shape[1:] != video.shape[1:]:
-            raise SightlineError(f"first is {list(picture.shape[1:])}: expected {list(video.shape[1:])}, as the video.")
-        return picture
+        image = check_video(np.asarray(self.first)[None])
+        if image.shape[1:] != video.shape[1:]:
+            raise SightlineError(f"first is {list(image.shape[1:])}: expected {list(video.shape[1:])}, as the video.")
+        return image
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """The cameras of a video as an estimator sees them.
+    """The cameras of a video according to an estimator.
 
-    trajectory: anchored at frame 0, camera-to-world; in the unit of the given depth where one was given, otherwise in a
-        scale of the estimator's own (unit "arbitrary"). None where it failed.
-    failure: one sentence where it failed, otherwise None.
-    confidence: 0..1, the share of what should agree with the answer and does.
-    details: numbers of the estimator's own, json-able.
+    trajectory: anchored at frame 0, camera-to-world, in the unit of the hints' depth; without depth, in a scale of the
+        estimator's own (unit "arbitrary"). None for a failure.
+    failure: one sentence for a failure, otherwise None.
+    confidence: 0..1, the fraction of the evidence that agrees with the estimate.
+    details: the estimator's own numbers, serializable as json.
     """
 
     trajectory: Trajectory | None
@@ -96,17 +96,19 @@ class Estimator(Protocol):
     name: str
 
     def estimate(self, video: np.ndarray, hints: Hints) -> Estimate:
-        """Cameras of a video [T, H, W, 3] uint8. What cannot be estimated is a failure, told in the answer; what is wrong
-        with the arguments or the installation is a SightlineError."""
+        """Estimate the cameras of a video [T, H, W, 3] uint8. A video that cannot be estimated gives a failure; wrong arguments
+        or a missing installation raise SightlineError."""
         ...
 
 
-def failed(sentence: str, confidence: float = 0.0, **details: Any) -> Estimate:
-    return Estimate(None, sentence, confidence, details)
+def failure(reason: str, confidence: float = 0.0, **details: Any) -> Estimate:
+    """An estimate without a trajectory. reason: one sentence."""
+    return Estimate(None, reason, confidence, details)
 
 
-def checked_video(video: np.ndarray) -> np.ndarray:  # [T, H, W, 3] uint8
-    found = np.asarray(video)
-    if found.ndim != 4 or found.shape[-1] != 3 or found.dtype != np.uint8 or 0 in found.shape:
-        raise SightlineError(f"video is {found.dtype} of shape {list(found.shape)}: expected uint8 [T, H, W, 3].")
-    return found
+def check_video(video: np.ndarray) -> np.ndarray:  # [T, H, W, 3] uint8
+    """The video as an array; anything but uint8 [T, H, W, 3] is refused."""
+    frames = np.asarray(video)
+    if frames.ndim != 4 or frames.shape[-1] != 3 or frames.dtype != np.uint8 or 0 in frames.shape:
+        raise SightlineError(f"video is {frames.dtype} of shape {list(frames.shape)}: expected uint8 [T, H, W, 3].")
+    return frames

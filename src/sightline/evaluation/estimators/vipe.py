@@ -1,7 +1,7 @@
-"""ViPE (Huang et al. 2025): runs the tool `vipe` where it is installed, or reads the folder it left.
+"""ViPE (Huang et al. 2025): runs the tool `vipe`, or reads an existing output folder.
 
-It needs CUDA and downloads its networks; its scale is metric by a learned depth, not by the depth of frame 0. Its output is
-pose/NAME.npz and intrinsics/NAME.npz (see cameras/formats/vipe.py).
+The tool needs CUDA and downloads its networks. Its scale is metric by a learned depth, not by the depth of frame 0. Its output
+is pose/NAME.npz and intrinsics/NAME.npz (see cameras/formats/vipe.py).
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ import numpy as np
 
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
-from sightline.evaluation.estimators.protocol import Estimate, Hints, checked_video, failed
+from sightline.evaluation.estimators.protocol import Estimate, Hints, check_video, failure
 from sightline.video import save_video
 
 
 @dataclass(frozen=True)
 class Vipe:
-    """folder: ViPE's output folder to read; without it the tool is run."""
+    """folder: an output folder of ViPE to read; without it the tool is run."""
 
     folder: str | Path | None = None
     command: str = "vipe"
     registered: float = 0.9
-    """Share of frames that must have a pose; the others are interpolated."""
+    """Fraction of the frames that must have a pose; the others are interpolated."""
     timeout: float = 3600.0
-    """Seconds that a run of the tool may take."""
+    """Seconds after which a run of the tool is stopped."""
     name: str = "vipe"
 
     def estimate(self, video: np.ndarray, hints: Hints) -> Estimate:
-        video = checked_video(video)
+        video = check_video(video)
         if self.folder is not None:
             if hints.name is None:
                 raise SightlineError(
@@ -55,28 +55,29 @@ class Vipe:
                     timeout=self.timeout,
                 )
             except subprocess.TimeoutExpired:
-                return failed(f"{self.command} took longer than {self.timeout:g} seconds.")
+                return failure(f"{self.command} took longer than {self.timeout:g} seconds.")
             if done.returncode:
-                last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it said nothing"]
-                return failed(f"{self.command} ended with code {done.returncode}: {last[0]}.")
+                last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["it printed nothing"]
+                return failure(f"{self.command} ended with code {done.returncode}: {last[0]}.")
             return self._read(out, "clip", video, hints)
 
     def _read(self, folder: Path, name: str, video: np.ndarray, hints: Hints) -> Estimate:
         file = folder / "pose" / f"{name}.npz"
         if not file.is_file():
-            return failed(f"{file} does not exist: ViPE placed no camera.")
+            return failure(f"{file} does not exist: ViPE placed no camera.")
         height, width = video.shape[1:3]
-        with np.load(file, allow_pickle=False) as found:
-            placed = np.asarray(found["inds"]).astype(np.int64)
-        share = len(placed) / len(video)
+        with np.load(file, allow_pickle=False) as arrays:
+            placed = np.asarray(arrays["inds"]).astype(np.int64)
+        fraction = len(placed) / len(video)
         details = {"registered": len(placed), "frames": len(video)}
-        if share < self.registered or placed[0] != 0:
+        if fraction < self.registered or placed[0] != 0:
             missing = "frame 0" if len(placed) and placed[0] else f"{len(video) - len(placed)} of {len(video)} frames"
-            return failed(f"ViPE placed no camera for {missing}.", share, **details)
-        path = Trajectory.load(file, format="vipe", missing="fill", width=width, height=height)
-        if len(path) > len(video):
-            return failed(f"{file} has {len(path)} frames but the video has {len(video)}.", **details)
-        if len(path) < len(video):  # the last frames were left out: the camera stays where it was last seen
-            keep = np.minimum(np.arange(len(video)), len(path) - 1)
-            path = path.replace(camera_to_world=path.camera_to_world[keep], intrinsics=path.intrinsics[keep])
-        return Estimate(path.anchored(), None, share, details)
+            return failure(f"ViPE placed no camera for {missing}.", fraction, **details)
+        trajectory = Trajectory.load(file, format="vipe", missing="fill", width=width, height=height)
+        if len(trajectory) > len(video):
+            return failure(f"{file} has {len(trajectory)} frames but the video has {len(video)}.", **details)
+        if len(trajectory) < len(video):  # the last frames have no pose: the camera stays where it was last
+            keep = np.minimum(np.arange(len(video)), len(trajectory) - 1)
+            poses, intrinsics = trajectory.camera_to_world[keep], trajectory.intrinsics[keep]
+            trajectory = trajectory.replace(camera_to_world=poses, intrinsics=intrinsics)
+        return Estimate(trajectory.anchored(), None, fraction, details)
