@@ -10,7 +10,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from sightline.backbones.camera_weights import is_camera_file, load_camera, save_camera
+from sightline.backbones.camera_weights import is_camera_weights, load_camera, save_camera
 from sightline.backbones.tiny import tiny_transformer
 from sightline.backbones.wan import ENCODING_KEY, CameraWanTransformer3DModel
 from sightline.encodings import Scope
@@ -50,7 +50,7 @@ def wake_twin(camera_file):
 def test_the_file_holds_the_new_parameters_and_nothing_else(camera_file):
     names = set(load_file(camera_file))
     assert names == {name for name in retrofit().state_dict() if ENCODING_KEY in name}
-    assert is_camera_file(camera_file)
+    assert is_camera_weights(camera_file)
     assert [path.name for path in camera_file.parent.iterdir()] == ["camera.safetensors"]  # no temporary left
 
 

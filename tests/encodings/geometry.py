@@ -135,11 +135,11 @@ def gradcheck_layer(layer: Any, call: Any, *inputs: Tensor) -> bool:
     inputs = tuple(value.detach().clone().requires_grad_() for value in inputs)
 
     def function(*everything: Tensor) -> Any:
-        parameters, given = everything[: len(names)], everything[len(names) :]
+        parameters, tensors = everything[: len(names)], everything[len(names) :]
 
         def stage(name: str, *args: Any) -> Any:
             return torch.func.functional_call(layer, dict(zip(names, parameters, strict=True)), (name, *args))
 
-        return call(stage, *given)
+        return call(stage, *tensors)
 
     return torch.autograd.gradcheck(function, (*values, *inputs), fast_mode=True)

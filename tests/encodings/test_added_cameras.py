@@ -21,15 +21,15 @@ ABSENT = torch.zeros(1, g.TOKENS, 90, dtype=torch.float64)
 
 def slow_rays(trajectory: Trajectory, token: int) -> Tensor:  # [24 p p], frame slowest, then the six, then y, x
     latent, row, column = g.place(token)
-    found = torch.zeros(4, 6, PIXELS, PIXELS, dtype=torch.float64)
+    rays = torch.zeros(4, 6, PIXELS, PIXELS, dtype=torch.float64)
     for slot, frame in enumerate(g.raw_frames(latent)):
         for i in range(PIXELS):
             for j in range(PIXELS):
                 x = (column + (j + 0.5) / PIXELS) * g.WIDTH / g.GRID[2]
                 y = (row + (i + 0.5) / PIXELS) * g.HEIGHT / g.GRID[1]
                 direction, moment = g.ray_through(trajectory, frame, x, y)
-                found[slot, :3, i, j], found[slot, 3:, i, j] = moment, direction
-    return found.flatten()
+                rays[slot, :3, i, j], rays[slot, 3:, i, j] = moment, direction
+    return rays.flatten()
 
 
 def slow_convolution(picture: Tensor, weight: Tensor, bias: Tensor) -> Tensor:  # [t, h, w, dim] -> the same
@@ -62,9 +62,9 @@ def hidden_state(dim: int = SMALL) -> Tensor:
 
 @pytest.mark.parametrize("lens", PATHS)
 def test_the_picture_of_rays_is_that_of_every_pixel(lens):
-    found = pixel_rays(g.rows(PATHS[lens]), g.GRID, PIXELS)[0]
+    actual = pixel_rays(g.rows(PATHS[lens]), g.GRID, PIXELS)[0]
     for token in range(g.TOKENS):
-        torch.testing.assert_close(found[token], slow_rays(PATHS[lens], token), atol=1e-10, rtol=0)
+        torch.testing.assert_close(actual[token], slow_rays(PATHS[lens], token), atol=1e-10, rtol=0)
 
 
 @pytest.mark.parametrize("lens", PATHS)
@@ -141,13 +141,13 @@ def test_settings_that_make_no_sense_are_refused(make, sentence):
 def test_recammaster_adds_the_flattened_camera_to_world_pose_and_projects_the_output():
     layer, trajectory = g.trained(ReCamMaster()), PATHS["pinhole"]
     hidden, output = hidden_state(g.DIM), hidden_state(g.DIM) + 1
-    known = AttentionState(hidden, *g.content(), g.softmax_attention)
-    found = layer("input", hidden, g.rows(trajectory))[0]
-    projected = layer("output", output, known, g.rows(trajectory))[0]
+    state = AttentionState(hidden, *g.content(), g.softmax_attention)
+    actual = layer("input", hidden, g.rows(trajectory))[0]
+    projected = layer("output", output, state, g.rows(trajectory))[0]
     for token in range(g.TOKENS):
         pose = trajectory.camera_to_world[4 * g.place(token)[0], :3].flatten()  # row by row: R11 R12 R13 t1 ...
         expected = hidden[0, token] + layer.pose_weight @ pose + layer.pose_bias
-        torch.testing.assert_close(found[token], expected, atol=1e-9, rtol=0)
+        torch.testing.assert_close(actual[token], expected, atol=1e-9, rtol=0)
         expected = layer.out_weight @ output[0, token] + layer.out_bias
         torch.testing.assert_close(projected[token], expected, atol=1e-9, rtol=0)
     assert layer.stages == {"input", "output"}
@@ -155,22 +155,22 @@ def test_recammaster_adds_the_flattened_camera_to_world_pose_and_projects_the_ou
 
 def test_recammaster_gradcheck():
     layer, camera = g.trained(ReCamMaster()), g.rows(PATHS["pinhole"])
-    known = AttentionState(hidden_state(), *g.content(), g.softmax_attention)
+    state = AttentionState(hidden_state(), *g.content(), g.softmax_attention)
 
     def call(stage, hidden, output):
-        return stage("input", hidden, camera), stage("output", output, known, camera)
+        return stage("input", hidden, camera), stage("output", output, state, camera)
 
     assert g.gradcheck_layer(layer, call, hidden_state(g.DIM), hidden_state(g.DIM))
 
 
 def test_recammaster_knows_the_world_frame_starts_as_nothing_and_leaves_tokens_without_a_camera():
     layer, hidden = g.trained(ReCamMaster()), hidden_state(g.DIM)
-    known = AttentionState(hidden, *g.content(), g.softmax_attention)
+    state = AttentionState(hidden, *g.content(), g.softmax_attention)
     trajectory = PATHS["pinhole"]
     still = layer("input", hidden, g.rows(trajectory))
     assert (layer("input", hidden, g.rows(g.moved(trajectory, g.motions()[0]))) - still).abs().max() > 0.1
     assert torch.equal(layer("input", hidden, ABSENT), hidden)
-    assert torch.equal(layer("output", hidden, known, ABSENT), hidden)
+    assert torch.equal(layer("output", hidden, state, ABSENT), hidden)
     fresh = ReCamMaster().layer(g.DIM, g.HEADS).double()
     assert torch.equal(fresh("input", hidden, g.rows(trajectory)), hidden)
-    assert torch.equal(fresh("output", hidden, known, g.rows(trajectory)), hidden)
+    assert torch.equal(fresh("output", hidden, state, g.rows(trajectory)), hidden)

@@ -102,12 +102,12 @@ def test_a_recipe_chooses_it_by_name(row, tmp_path):
 def test_the_start_is_the_base_model_bit_for_bit(row, dtype, tokens):
     base = base_model().to(dtype)
     inputs = model_inputs(base, per_token_time=True)
-    expected, found = run(base, inputs), run(retrofit(row, base), inputs, tokens)
+    expected, actual = run(base, inputs), run(retrofit(row, base), inputs, tokens)
     assert expected.isfinite().all() and expected.std() > 0.01
     if row in DOUBLED:
-        torch.testing.assert_close(found, expected, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
+        torch.testing.assert_close(actual, expected, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
     else:
-        assert torch.equal(found, expected)
+        assert torch.equal(actual, expected)
 
 
 @pytest.mark.parametrize("row", INEXACT)
@@ -189,10 +189,10 @@ def test_bf16_models_and_autocast_keep_cameras_in_float32(row, tokens):
     for layer in model.encoding_layers:
         layer.register_forward_pre_hook(lambda _m, args: seen.append(args[-1]))
     with torch.autocast("cpu", torch.bfloat16):
-        found = run(model, inputs, tokens)
+        actual = run(model, inputs, tokens)
     assert all(camera.dtype == torch.float32 for camera in seen if isinstance(camera, torch.Tensor))
     close = 0.1 * expected.std()
-    torch.testing.assert_close(found.float(), expected, atol=close, rtol=0)
+    torch.testing.assert_close(actual.float(), expected, atol=close, rtol=0)
     base = base_model().to(torch.bfloat16)
     rounded = CameraWanTransformer3DModel.from_transformer(base, model.encoding)
     assert {parameter.dtype for parameter in rounded.camera_parameters()} <= {torch.float32}
@@ -200,9 +200,9 @@ def test_bf16_models_and_autocast_keep_cameras_in_float32(row, tokens):
         {name: value for name, value in model.state_dict().items() if ENCODING_KEY in name}, strict=False
     )
     half = {name: value if name == "timestep" else value.bfloat16() for name, value in inputs.items()}
-    found = run(rounded, half, tokens)
-    assert found.dtype == torch.bfloat16
-    torch.testing.assert_close(found.float(), expected, atol=close, rtol=0)
+    actual = run(rounded, half, tokens)
+    assert actual.dtype == torch.bfloat16
+    torch.testing.assert_close(actual.float(), expected, atol=close, rtol=0)
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -295,8 +295,8 @@ def test_it_learns_to_tell_two_cameras_apart(row):
     optimizer = torch.optim.Adam(model.parameters(), lr=6e-3)
     for _ in range(100):
         optimizer.zero_grad()
-        found = model(**inputs, attention_kwargs={"camera": cameras}, return_dict=False)[0]
-        loss = (found - target).square().mean()
+        actual = model(**inputs, attention_kwargs={"camera": cameras}, return_dict=False)[0]
+        loss = (actual - target).square().mean()
         loss.backward()
         optimizer.step()
     assert loss.item() < 0.7 * blind

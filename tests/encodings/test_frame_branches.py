@@ -86,9 +86,9 @@ def slow_map(trajectory: Trajectory, token: int, step: float = 1e-6) -> Tensor: 
     return torch.cat([up / up.norm(), torch.asin(-direction[1])[None]])
 
 
-def slow(layer, output: Tensor, given: AttentionState, trajectory: Trajectory) -> Tensor:  # [N, dim]
+def slow(layer, output: Tensor, state: AttentionState, trajectory: Trajectory) -> Tensor:  # [N, dim]
     p = {name: value.detach() for name, value in layer.named_parameters()}
-    hidden = given.hidden[0]
+    hidden = state.hidden[0]
     if isinstance(layer.settings, Ucpe):
         if layer.settings.latitude_up:
             maps = torch.stack([slow_map(trajectory, token) for token in range(g.TOKENS)])
@@ -97,7 +97,7 @@ def slow(layer, output: Tensor, given: AttentionState, trajectory: Trajectory) -
     elif layer.settings.branch == "own":
         joined = [hidden @ p[f"{name}_weight"].T + p[f"{name}_bias"] for name in "qkv"]
     else:
-        joined = [x[0].flatten(1) for x in (given.query, given.key, given.value)]
+        joined = [x[0].flatten(1) for x in (state.query, state.key, state.value)]
     query, key, value = (x.reshape(g.TOKENS, layer.heads, -1) for x in joined)
     width = query.shape[-1]
     frames = [frame_of(layer, trajectory, token) for token in range(g.TOKENS)]
@@ -113,15 +113,15 @@ def slow(layer, output: Tensor, given: AttentionState, trajectory: Trajectory) -
     return output[0] + result.flatten(1) @ p["out_weight"].T + p["out_bias"]
 
 
-def given(seed: int = 0) -> tuple[Tensor, AttentionState]:
+def attention_inputs(seed: int = 0) -> tuple[Tensor, AttentionState]:
     generator = torch.Generator().manual_seed(seed)
     output, hidden = torch.randn(2, 1, g.TOKENS, g.DIM, generator=generator, dtype=torch.float64)
     return output, AttentionState(hidden, *g.content(seed), g.softmax_attention)
 
 
 def branch(layer, trajectory: Trajectory, seed: int = 0) -> Tensor:
-    output, known = given(seed)
-    return (layer("output", output, known, g.rows(trajectory)) - output)[0]
+    output, state = attention_inputs(seed)
+    return (layer("output", output, state, g.rows(trajectory)) - output)[0]
 
 
 # -- the tests ------------------------------------------------------------------------------------------------------
@@ -137,22 +137,22 @@ def test_packed_rows_are_those_written_out_by_hand():
 @pytest.mark.parametrize("name", METHODS)
 def test_the_branch_is_attention_between_block_diagonal_matrices(name, lens):
     layer, trajectory = g.trained(METHODS[name]), PATHS[lens]
-    output, known = given()
+    output, state = attention_inputs()
     tolerance = 1e-5 if name == "ucpe" else 1e-9  # the slow up vector is a difference quotient
-    found = layer("output", output, known, g.rows(trajectory))[0]
-    torch.testing.assert_close(found, slow(layer, output, known, trajectory), atol=tolerance, rtol=tolerance)
+    actual = layer("output", output, state, g.rows(trajectory))[0]
+    torch.testing.assert_close(actual, slow(layer, output, state, trajectory), atol=tolerance, rtol=tolerance)
     assert layer.stages == {"output"}
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_gradcheck(name):
     layer, camera = g.trained(METHODS[name]), g.rows(PATHS["wide lens"])
-    output, known = given()
+    output, state = attention_inputs()
 
     def call(stage, output, hidden, query, key, value):
         return stage("output", output, AttentionState(hidden, query, key, value, g.softmax_attention), camera)
 
-    assert g.gradcheck_layer(layer, call, output, *known[:4])
+    assert g.gradcheck_layer(layer, call, output, *state[:4])
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "ucpe"])
@@ -180,8 +180,8 @@ def test_with_poses_inverted_a_motion_of_the_world_would_not_cancel(name):
         pose = torch.eye(4, dtype=torch.float64).repeat(1, g.TOKENS, 1, 1)
         pose[..., :3, :] = camera[..., 6:18].unflatten(-1, (3, 4))
         camera[..., 6:18] = torch.linalg.inv(pose)[..., :3, :].flatten(-2)
-        output, known = given()
-        return (layer("output", output, known, camera) - output)[0]
+        output, state = attention_inputs()
+        return (layer("output", output, state, camera) - output)[0]
 
     assert (inverted(g.moved(trajectory, g.motions()[0])) - inverted(trajectory)).abs().max() > 0.01
 
@@ -196,21 +196,21 @@ def test_gta_ignores_the_lens_and_prope_does_not():
 
 def test_latitude_and_up_of_a_level_camera():
     trajectory = Trajectory(torch.eye(4).expand(5, 4, 4), g.path().intrinsics, g.WIDTH, g.HEIGHT)
-    found = latitude_up(g.rows(trajectory))[0]
+    actual = latitude_up(g.rows(trajectory))[0]
     directions = g.rows(trajectory)[0, :, :3]
-    torch.testing.assert_close(found[:, 2], torch.asin(-directions[:, 1]))
+    torch.testing.assert_close(actual[:, 2], torch.asin(-directions[:, 1]))
     above = directions[:, 1] < 0
-    assert (found[above, 2] > 0).all() and (found[~above, 2] < 0).all()
-    assert (found[:, 1] < 0).all()  # up is towards the top of the image, where y is small
+    assert (actual[above, 2] > 0).all() and (actual[~above, 2] < 0).all()
+    assert (actual[:, 1] < 0).all()  # up is towards the top of the image, where y is small
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_tokens_without_a_camera_keep_their_output_and_the_start_is_zero(name):
-    layer, (output, known) = g.trained(METHODS[name]), given()
-    assert torch.equal(layer("output", output, known, torch.zeros(1, g.TOKENS, 90, dtype=torch.float64)), output)
+    layer, (output, state) = g.trained(METHODS[name]), attention_inputs()
+    assert torch.equal(layer("output", output, state, torch.zeros(1, g.TOKENS, 90, dtype=torch.float64)), output)
     torch.manual_seed(0)
     fresh = METHODS[name].layer(g.DIM, g.HEADS).double()
-    assert torch.equal(fresh("output", output, known, g.rows(PATHS["pinhole"])), output)
+    assert torch.equal(fresh("output", output, state, g.rows(PATHS["pinhole"])), output)
 
 
 @pytest.mark.parametrize(

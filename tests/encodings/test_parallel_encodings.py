@@ -30,7 +30,7 @@ def both(_, rank):
 
 
 def fsdp2(rank):
-    found = {}
+    results = {}
     for row in CHOSEN:
         model, policy = wake(retrofit(row)).train(), MixedPrecisionPolicy(cast_forward_inputs=False)
         for block in model.blocks:
@@ -39,10 +39,10 @@ def fsdp2(rank):
         fully_shard(model, mp_policy=policy)
         inputs, camera = share_of(model_inputs(model, batch=BATCH, per_token_time=True), two_clips(), rank)
         backward(model, inputs, camera)
-        found |= {f"{row}: {name}": whole(parameter.grad) for name, parameter in model.named_parameters()}
+        results |= {f"{row}: {name}": whole(parameter.grad) for name, parameter in model.named_parameters()}
         for layer in model.encoding_layers:  # what validation reads, from whole weights
-            found |= {f"{row}: {name}": torch.tensor(value) for name, value in layer("metrics").items()}
-    return found
+            results |= {f"{row}: {name}": torch.tensor(value) for name, value in layer("metrics").items()}
+    return results
 
 
 @torch.no_grad()
@@ -50,23 +50,23 @@ def context_parallel(rank):
     from diffusers import ContextParallelConfig
 
     torch.accelerator.device_count = lambda: 2  # diffusers counts accelerators before it builds its mesh
-    found = {}
+    results = {}
     for row in CHOSEN:
         model = wake(retrofit(row)).eval()
         model.enable_parallelism(config=ContextParallelConfig(ulysses_degree=2))
         inputs = model_inputs(model, batch=BATCH, per_token_time=True)
-        found[row] = model(**inputs, attention_kwargs={"camera": two_clips()}, return_dict=False)[0]
-    return found
+        results[row] = model(**inputs, attention_kwargs={"camera": two_clips()}, return_dict=False)[0]
+    return results
 
 
 def test_two_processes_agree_with_one(tmp_path):
-    found = on_two_processes(both, tmp_path)  # one pair of processes for all: starting them is what takes time
-    assert found["scope w/o B and C: alpha_q"].item() == pytest.approx(0.7)
+    results = on_two_processes(both, tmp_path)  # one pair of processes for all: starting them is what takes time
+    assert results["scope w/o B and C: alpha_q"].item() == pytest.approx(0.7)
     for row in CHOSEN:
         model = wake(retrofit(row)).train()
         output = backward(model, model_inputs(model, batch=BATCH, per_token_time=True), two_clips())
-        torch.testing.assert_close(found[row], output, atol=1e-5, rtol=1e-4, msg=row)
+        torch.testing.assert_close(results[row], output, atol=1e-5, rtol=1e-4, msg=row)
         for name, parameter in model.named_parameters():
             torch.testing.assert_close(
-                found[f"{row}: {name}"], parameter.grad, atol=1e-6, rtol=1e-3, msg=f"{row} {name}"
+                results[f"{row}: {name}"], parameter.grad, atol=1e-6, rtol=1e-3, msg=f"{row} {name}"
             )

@@ -77,8 +77,8 @@ def test_every_ablation_is_its_formula_token_by_token(name):
     layer, camera = g.trained(Scope(**SETTINGS[name])), g.rows(PATH)
     camera[..., 22] = 0.4
     query, key, value = g.content()
-    found = layer("inject", query, key, value, camera)
-    for side, before, after in zip("qkv", (query, key, value), found, strict=True):
+    actual = layer("inject", query, key, value, camera)
+    for side, before, after in zip("qkv", (query, key, value), actual, strict=True):
         if side in layer.sides:
             torch.testing.assert_close(after, before + slow_rays(layer, side, camera), atol=1e-9, rtol=0)
         else:
@@ -161,9 +161,9 @@ def test_without_b_and_c_no_mixed_dependence_and_without_d_no_pure_one():
 def test_values_keep_their_width_and_attention_its_weights(terms):
     layer, camera = g.trained(Scope(terms=terms)), g.rows(PATH)
     query, key, value = g.content()
-    found = layer("attend", query, key, value, g.softmax_attention, camera)
+    actual = layer("attend", query, key, value, g.softmax_attention, camera)
     weights = torch.softmax(score(layer, query, key, camera), dim=-1)
-    torch.testing.assert_close(found, torch.einsum("bhnm,bmhd->bnhd", weights, value), atol=1e-9, rtol=0)
+    torch.testing.assert_close(actual, torch.einsum("bhnm,bmhd->bnhd", weights, value), atol=1e-9, rtol=0)
 
 
 @pytest.mark.parametrize("terms", TERMS)

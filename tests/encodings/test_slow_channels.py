@@ -26,10 +26,10 @@ PATH = g.path(1)
 def angles(token: int, width: int) -> list[float]:
     """Native RoPE: for each pair of channels, position times 10000^(-2 p / channels of its axis)."""
     axis = 2 * (width // 6)
-    found = []
+    phases = []
     for position, channels in zip(g.place(token), (width - 2 * axis, axis, axis), strict=True):
-        found += [position * 10000 ** (-2 * p / channels) for p in range(channels // 2)]
-    return found
+        phases += [position * 10000 ** (-2 * p / channels) for p in range(channels // 2)]
+    return phases
 
 
 def rotary(width: int) -> tuple[Tensor, Tensor]:  # 2 x [1, N, 1, D]
@@ -204,8 +204,8 @@ def test_learned_phases_start_as_native_rope_and_move_from_the_first_step():
     torch.manual_seed(0)
     layer = FreqSplit("plucker").layer(g.DIM, g.HEADS).double()
     query, key, value = g.content()
-    found = layer("rotate", query, key, value, rotary(g.HEAD), g.rows(PATH))
+    actual = layer("rotate", query, key, value, rotary(g.HEAD), g.rows(PATH))
     native = layer("rotate", query, key, value, rotary(g.HEAD), torch.zeros(1, g.TOKENS, 90, dtype=torch.float64))
-    assert torch.equal(found[0], native[0]) and torch.equal(found[1], native[1])
-    g.logits(*found[:2]).square().sum().backward()
+    assert torch.equal(actual[0], native[0]) and torch.equal(actual[1], native[1])
+    g.logits(*actual[:2]).square().sum().backward()
     assert (layer.weight.grad.abs() > 0).all()

@@ -43,8 +43,8 @@ def test_the_kernels_equal_the_twin_forward_and_backward(shape, dtype, device):
     # A gradient along what the camera adds, so that alpha's, one sum over everything, does not cancel.
     without = reference.qk(*arguments[:6], None, [], *arguments[8:])
     grads = [torch.randn_like(x) + x - y for x, y in zip(reference.qk(*arguments), without, strict=True)]
-    found = qk_backward_triton.qk_backward(*grads, *arguments)
-    for number, (one, other) in enumerate(zip(found, reference.qk_backward(*grads, *arguments), strict=True)):
+    actual = qk_backward_triton.qk_backward(*grads, *arguments)
+    for number, (one, other) in enumerate(zip(actual, reference.qk_backward(*grads, *arguments), strict=True)):
         assert one.shape == other.shape and one.dtype == other.dtype
         assert apart(one, other) < TOLERANCE[dtype], number
 
@@ -57,8 +57,8 @@ def test_runs_of_several_tiles(monkeypatch, device):
         monkeypatch.setattr(module, "RUNS", 2)
     arguments = qk_arguments(tokens=70, batch=1, heads=1, device=device)
     grads = [torch.randn_like(x) for x in arguments[:2]]
-    found = qk_backward_triton.qk_backward(*grads, *arguments)
-    for number, (one, other) in enumerate(zip(found, reference.qk_backward(*grads, *arguments), strict=True)):
+    actual = qk_backward_triton.qk_backward(*grads, *arguments)
+    for number, (one, other) in enumerate(zip(actual, reference.qk_backward(*grads, *arguments), strict=True)):
         assert apart(one, other) < 10 * TOLERANCE[torch.float32], number  # alpha's gradient is a sum that cancels
 
 
@@ -97,8 +97,8 @@ def test_autocast_does_not_reach_into_the_operation(fused, device, monkeypatch):
     grads = [torch.randn_like(x) for x in arguments[:2]]
     expected = [*ops.qk(*arguments), *ops.qk_backward(*grads, *arguments)]
     with torch.autocast(torch.device(device).type, torch.bfloat16):
-        found = [*ops.qk(*arguments), *ops.qk_backward(*grads, *arguments)]
-    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+        actual = [*ops.qk(*arguments), *ops.qk_backward(*grads, *arguments)]
+    assert all(torch.equal(one, other) for one, other in zip(actual, expected, strict=True))
 
 
 def test_no_nan_where_the_moment_is_zero_or_there_is_no_camera(device):

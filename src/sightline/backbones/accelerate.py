@@ -1,4 +1,4 @@
-"""sl.accelerate: the fused kernels on or off in a Wan model, stock or with a camera, or in all models of a pipeline."""
+"""`sl.accelerate`: turn the fused kernels on or off in a Wan model, with or without a camera, or in all of a pipeline."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from sightline.kernels import HAS_TRITON, why_not
 
 _log = logging.getLogger("sightline")
 
-# A module changes its class and nothing else: its parameters, names and hooks stay. (An attribute `forward` on the
-# instance would make a compiler take every block for code of its own.)
+# A module changes its class and nothing else: its parameters, names and hooks stay. (With a `forward` set on the instance,
+# a compiler would compile every block separately.)
 _CLASSES: dict[type, type] = {
     wan.WanTransformerBlock: fused.WanTransformerBlock,
     wan.WanTimeTextImageEmbedding: fused.WanTimeTextImageEmbedding,
@@ -33,16 +33,17 @@ def accelerate(model: Model, enabled: bool = True) -> Model:
     """Turn the fused kernels on (or off) in place, and return the model.
 
     model: a WanTransformer3DModel, with a camera or without, or a pipeline that holds one or two.
-    On, results differ from the eager path by rounding; off, they are its bits again. Call it before offloading, sharding or
-    caching. Whatever the kernels cannot serve takes the eager path, and the log ("sightline") says why.
+    With the kernels on, results differ from the eager path by rounding; off, they are bit-identical to it again. Call this
+    before offloading, sharding or caching. Layers that the kernels cannot serve take the eager path, and the logger
+    "sightline" says why.
     """
     parts = [model] if isinstance(model, nn.Module) else [getattr(model, name, None) for name in EXPERTS]
-    found = [part for part in parts if isinstance(part, WanTransformer3DModel)]
-    if not found:
+    transformers = [part for part in parts if isinstance(part, WanTransformer3DModel)]
+    if not transformers:
         raise SightlineError(
             f"model is a {type(model).__name__}: expected a WanTransformer3DModel or a pipeline that holds one."
         )
-    for transformer in found:
+    for transformer in transformers:
         if enabled:
             _turn_on(transformer)
         else:
@@ -51,7 +52,7 @@ def accelerate(model: Model, enabled: bool = True) -> Model:
 
 
 def is_accelerated(model: WanTransformer3DModel) -> bool:
-    """Whether the kernels are on in this model (they may still find nothing that they can serve)."""
+    """Whether the kernels are on in this model. On a CPU, for example, they are on and yet never run."""
     return isinstance(model.blocks[0], fused.WanTransformerBlock)
 
 
@@ -61,17 +62,17 @@ def _turn_on(model: WanTransformer3DModel) -> None:
         return
     if (reason := why_not(model.device, model.dtype)) is not None:
         _log.info("The eager path runs for now: %s.", reason)  # a model may still be moved
-    kept = set()
+    unchanged = set()
     _register_for_caches()
     for module in (model.condition_embedder, *model.blocks):
         if not _change_class(module, _CLASSES):
-            kept.add(type(module).__name__)
+            unchanged.add(type(module).__name__)
     for block in model.blocks:
         if type(block.attn1.processor) in _PROCESSORS:
             _change_processor(block.attn1, fused.FusedWanAttnProcessor())
         elif not isinstance(block.attn1.processor, fused.FusedWanAttnProcessor):
-            kept.add(type(block.attn1.processor).__name__)
-    for name in sorted(kept):
+            unchanged.add(type(block.attn1.processor).__name__)
+    for name in sorted(unchanged):
         _log.info("%s keeps the eager path: expected diffusers' own, before offloading, sharding and caching.", name)
     layer = getattr(model.blocks[0].attn1, "camera_encoding", None)
     if layer is not None and not fused.can_fuse(layer):
@@ -82,15 +83,15 @@ def _turn_on(model: WanTransformer3DModel) -> None:
 
 
 def _turn_off(model: WanTransformer3DModel) -> None:
-    back = {new: old for old, new in _CLASSES.items()}
+    stock_classes = {fused_class: stock_class for stock_class, fused_class in _CLASSES.items()}
     modules = (model.condition_embedder, *model.blocks)
-    if any(type(module) in back and _has_hook(module) for module in modules):
+    if any(type(module) in stock_classes and _has_hook(module) for module in modules):
         raise SightlineError(
             "model has hooks of offloading, sharding or caching, which hold on to the fused path: expected "
             "accelerate(model, enabled=False) before them, or once they are removed."
         )
     for module in modules:
-        _change_class(module, back)
+        _change_class(module, stock_classes)
     for block in model.blocks:
         attn = block.attn1
         if isinstance(attn.processor, fused.FusedWanAttnProcessor):
@@ -100,26 +101,26 @@ def _turn_off(model: WanTransformer3DModel) -> None:
 
 
 def _change_class(module: nn.Module, classes: dict[type, type]) -> bool:
-    """Whether the module is now of the class that is wanted."""
+    """Change the module's class by this table, if nothing hooks its forward. Returns whether it has one of the new classes."""
     if type(module) in classes and not _has_hook(module):
         module.__class__ = classes[type(module)]
     return type(module) in classes.values()
 
 
 def _has_hook(module: nn.Module) -> bool:
-    return "forward" in vars(module)  # an instance's own is a hook's, and holds on to the old class's
+    return "forward" in vars(module)  # set by a hook, which calls the forward of the module's old class
 
 
 def _register_for_caches() -> None:
-    """Caches of diffusers that skip blocks ask a register what a block's class returns: the same as its parent's."""
+    """Register the fused block in diffusers, whose block-skipping caches look up what a class returns: as its parent does."""
     try:
         from diffusers.hooks._helpers import TransformerBlockRegistry
     except ImportError:  # another diffusers: such caches refuse the fused block themselves
         return
-    known = copy.copy(TransformerBlockRegistry.get(wan.WanTransformerBlock))
-    TransformerBlockRegistry.register(fused.WanTransformerBlock, known)
+    metadata = copy.copy(TransformerBlockRegistry.get(wan.WanTransformerBlock))
+    TransformerBlockRegistry.register(fused.WanTransformerBlock, metadata)
 
 
 def _change_processor(attn: Any, processor: Any) -> None:
-    vars(processor).update(vars(attn.processor))  # backend and context parallelism, where set
+    vars(processor).update(vars(attn.processor))  # the attention backend and context parallelism, where they are set
     attn.set_processor(processor)

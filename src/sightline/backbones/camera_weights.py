@@ -1,5 +1,7 @@
-"""Camera files: a safetensors file with a model's camera parameters, the LoRA weights trained beside them where there are
-any, and what they were trained for."""
+"""Camera weights: a safetensors file with the parameters of a model's encoding, and with LoRA weights where there are any.
+
+The file's metadata holds the encoding's settings, the backbone and the expert for which the weights were trained.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ from sightline.files import atomic_write, reason
 _FORMAT, _VERSION = "sightline-camera", "1"
 _LORA = re.compile(r"\.lora_[AB]$")
 
-# What makes two backbones different to an encoding trained on one of them.
+# The config keys of a backbone in which it must agree with the one that the weights were trained on.
 _BACKBONE_KEYS = (
     "num_layers",
     "num_attention_heads",
@@ -36,17 +38,17 @@ _BACKBONE_KEYS = (
 
 
 def save_camera(model: CameraWanTransformer3DModel, path: str | Path, component: str = "transformer") -> None:
-    """Write the new parameters alone (a few MB), with the encoding and backbone they belong to.
+    """Write the camera weights: only the parameters that the base model does not have (a few MB).
 
-    LoRA adapters that the model carries go along; `load_camera` adds them to the weights they belong to.
-    component: which expert of a pipeline this is, "transformer" (high noise) or "transformer_2" (low noise).
+    LoRA adapters of the model are saved as well; `load_camera` merges them into the base's weights.
+    component: the expert of a pipeline that this model is, "transformer" (high noise) or "transformer_2" (low noise).
     """
     if not isinstance(model, CameraWanTransformer3DModel):
         raise SightlineError(f"model is a {type(model).__name__}: expected a CameraWanTransformer3DModel.")
     _require_component(component)
     state = model.state_dict()
     tensors = {name: tensor.contiguous().cpu() for name, tensor in state.items() if ENCODING_KEY in name}
-    tensors |= _lora_of(state)
+    tensors |= _lora_weights(state)
     metadata = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -66,10 +68,11 @@ def load_camera(
     copy: bool = True,
     keep_lora: bool = False,
 ) -> CameraWanTransformer3DModel:
-    """The model with a camera file's parameters. A stock model is retrofitted (see from_transformer for `copy`); a model
-    that carries the same encoding already is filled in place. Anything that does not fit is refused by name.
+    """Load camera weights into a model and return it. Anything that does not fit is refused by name.
 
-    keep_lora: the file's LoRA weights stay an adapter, to be trained on (needs peft), instead of going into the weights.
+    model: a stock model, which is retrofitted (see `from_transformer` for `copy`), or a model with the same encoding, whose
+        parameters are overwritten in place.
+    keep_lora: keep the file's LoRA weights as an adapter that can be trained further (needs peft), instead of merging them.
     """
     if not isinstance(model, WanTransformer3DModel):
         raise SightlineError(f"model is a {type(model).__name__}: expected a WanTransformer3DModel.")
@@ -101,27 +104,27 @@ def load_camera(
     else:
         model = CameraWanTransformer3DModel.from_transformer(model, encoding, component=component, copy=copy)
 
-    own = {name: parameter for name, parameter in model.state_dict().items() if ENCODING_KEY in name}
-    _require_equal_names(path, set(tensors), set(own))
-    for name, parameter in own.items():
+    parameters = {name: parameter for name, parameter in model.state_dict().items() if ENCODING_KEY in name}
+    _require_equal_names(path, set(tensors), set(parameters))
+    for name, parameter in parameters.items():
         tensor = tensors[name]
         if tensor.shape != parameter.shape:
             raise SightlineError(f"{path}: {name} has shape {tuple(tensor.shape)}, expected {tuple(parameter.shape)}.")
         if not tensor.isfinite().all():
             raise SightlineError(f"{path}: {name} holds values that are not finite, expected finite weights.")
     with torch.no_grad():
-        for name, parameter in own.items():
+        for name, parameter in parameters.items():
             parameter.copy_(tensors[name])
     layers = _lora_layers(model, lora, path)
     if keep_lora and layers:
         _attach_lora(model, layers)
     else:
-        _add_lora(model, layers)
+        _merge_lora(model, layers)
     return model
 
 
-def _lora_of(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The LoRA matrices in a model's state, under the name of the layer they belong to; A and B of scale 1."""
+def _lora_weights(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The LoRA matrices in a model's state by the name of their layer. Their scale is 1."""
     return {
         re.sub(r"\.lora_(A|B)\.\w+\.weight$", r".lora_\1", name): tensor.to(torch.bfloat16).contiguous().cpu()
         for name, tensor in state.items()
@@ -150,8 +153,8 @@ def _lora_layers(
 
 
 @torch.no_grad()
-def _add_lora(model: CameraWanTransformer3DModel, layers: dict[str, tuple[Tensor, Tensor]]) -> None:
-    """weight + B A, as new tensors: a base that shares its own stays as it is."""
+def _merge_lora(model: CameraWanTransformer3DModel, layers: dict[str, tuple[Tensor, Tensor]]) -> None:
+    """Set each weight to weight + B A, in a new tensor: a base that shares the old tensor does not change."""
     parameters = dict(model.named_parameters())
     for layer, (a, b) in layers.items():
         weight = parameters[f"{layer}.weight"]
@@ -160,11 +163,13 @@ def _add_lora(model: CameraWanTransformer3DModel, layers: dict[str, tuple[Tensor
 
 @torch.no_grad()
 def _attach_lora(model: CameraWanTransformer3DModel, layers: dict[str, tuple[Tensor, Tensor]]) -> None:
+    """Add the LoRA weights as an adapter."""
     from peft import LoraConfig
 
-    rank, *others = {a.shape[0] for a, _ in layers.values()}
-    if others:
-        raise SightlineError(f"the LoRA weights have ranks {sorted((rank, *others))}: expected one, to train them on.")
+    ranks = sorted({a.shape[0] for a, _ in layers.values()})
+    if len(ranks) > 1:
+        raise SightlineError(f"the LoRA weights have the ranks {ranks}: expected one rank, to train them further.")
+    rank = ranks[0]
     model.add_adapter(LoraConfig(r=rank, lora_alpha=rank, target_modules=list(layers)))
     parameters = dict(model.named_parameters())
     for layer, halves in layers.items():
@@ -172,7 +177,7 @@ def _attach_lora(model: CameraWanTransformer3DModel, layers: dict[str, tuple[Ten
             parameters[f"{layer}.lora_{half}.default.weight"].copy_(tensor)
 
 
-def is_camera_file(path: Path) -> bool:
+def is_camera_weights(path: Path) -> bool:
     """Whether this is a file that `save_camera` wrote."""
     if not path.is_file():
         return False
@@ -184,15 +189,16 @@ def is_camera_file(path: Path) -> bool:
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """The metadata and tensors of a file of camera weights."""
     if not path.is_file():
-        raise SightlineError(f"{path} is not a file: expected a camera file written by save_camera.")
+        raise SightlineError(f"{path} is not a file: expected camera weights written by save_camera.")
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
     except SafetensorError as error:
         raise SightlineError(
-            f"{path} cannot be read as safetensors ({reason(error)}): expected a camera file."
+            f"{path} cannot be read as safetensors ({reason(error)}): expected camera weights."
         ) from None
     if metadata.get("format") != _FORMAT:
         raise SightlineError(
@@ -205,13 +211,12 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     return metadata, promote_scalars(tensors)
 
 
-def require_same_backbone(where: Path, trained: dict[str, Any], model: WanTransformer3DModel) -> None:
-    """Refuse weights whose backbone differs in a way that an encoding notices."""
-    given = _backbone(model)
-    for key in _BACKBONE_KEYS:
-        if _plain(trained.get(key)) != given[key]:
+def require_same_backbone(path: Path, trained: dict[str, Any], model: WanTransformer3DModel) -> None:
+    """Refuse weights that were trained on a backbone of other dimensions. trained: config values of that backbone."""
+    for key, value in _backbone(model).items():
+        if _as_json(trained.get(key)) != value:
             raise SightlineError(
-                f"{where} was trained on a backbone with {key} {trained.get(key)}: this model has {given[key]}."
+                f"{path} was trained on a backbone with {key} {trained.get(key)}: this model has {value}."
             )
 
 
@@ -221,15 +226,15 @@ def _require_component(component: str) -> None:
 
 
 def _backbone(model: WanTransformer3DModel) -> dict[str, Any]:
-    return {key: _plain(model.config[key]) for key in _BACKBONE_KEYS}
+    return {key: _as_json(model.config[key]) for key in _BACKBONE_KEYS}
 
 
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value  # json knows no tuples
+def _as_json(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value  # json has no tuples
 
 
-def _require_equal_names(path: Path, found: set[str], expected: set[str]) -> None:
-    if missing := sorted(expected - found):
+def _require_equal_names(path: Path, names: set[str], expected: set[str]) -> None:
+    if missing := sorted(expected - names):
         raise SightlineError(f"{path} lacks {missing[0]} ({len(missing)} missing): expected every camera parameter.")
-    if unknown := sorted(found - expected):
+    if unknown := sorted(names - expected):
         raise SightlineError(f"{path} holds the unknown parameter {unknown[0]} ({len(unknown)} unknown): refused.")

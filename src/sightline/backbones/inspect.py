@@ -1,4 +1,4 @@
-"""Reading a trained model: what each head does with two rays, and how much of a score each of the four terms makes."""
+"""Inspect a trained SCoPE model: the bilinear form of each head over two rays, and the four terms of attention scores."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ class RayForm:
 
     matrix: [L, H, 7, 7], M = E_q^T E_k over the features (d, m^, s) of the query and (m^, d, s) of the key; [L, H, 6, 6]
         over the raw rays where ngi is off.
-    scale: [L, H], the c for which c I (c times the block swap, without flip) is nearest to the 6 x 6 ray block of M.
-    distance: [L, H], |M_6 - c I| / |M_6| in Frobenius norm: 0 is the reciprocal product, 1 has none of it.
+    scale: [L, H], the c for which c I (without flip, c times the swap of the two halves) is nearest to M_6, the 6 x 6 ray block
+        of M.
+    distance: [L, H], |M_6 - c I| / |M_6| in the Frobenius norm: 0 for the reciprocal product, 1 for a form orthogonal to it.
     """
 
     matrix: Tensor
@@ -55,7 +56,7 @@ def ray_form(model: CameraWanTransformer3DModel) -> RayForm:
     matrix = e_q.transpose(-1, -2) @ e_k
     reciprocal = torch.eye(6, device=matrix.device)
     if not layers[0].settings.flip:
-        reciprocal = reciprocal.roll(3, dims=0)  # unflipped keys hold (d, m^): the form sits in the off-diagonal blocks
+        reciprocal = reciprocal.roll(3, dims=0)  # keys (d, m^): the reciprocal product is in the off-diagonal blocks
     rays = matrix[..., :6, :6]
     scale = (rays * reciprocal).sum(dim=(-1, -2)) / 6
     residual = rays - scale[..., None, None] * reciprocal
@@ -65,49 +66,51 @@ def ray_form(model: CameraWanTransformer3DModel) -> RayForm:
 @torch.no_grad()
 def score_terms(
     model: CameraWanTransformer3DModel,
-    queries: Sequence[int],  # token numbers, (t * rows + y) * columns + x
+    queries: Sequence[int],  # token indices, (t * rows + y) * columns + x
     layer: int,
-    **inputs: Any,  # what the model is called with, attention_kwargs={"camera": ...} included
+    **inputs: Any,  # the model's inputs, with attention_kwargs={"camera": ...}
 ) -> ScoreTerms:
     """Run the model and split one layer's attention logits, from the chosen query tokens to all tokens, into A, B, C, D."""
     scope = _scope_layer(model, layer)
     try:
-        numbers = [operator.index(query) for query in queries]
+        indices = [operator.index(query) for query in queries]
     except TypeError:
         raise SightlineError(f"queries are {queries!r}: expected a list of token numbers.") from None
-    seen: list[tuple[Tensor, Tensor, Tensor]] = []
+    calls: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def remember(_: Any, args: tuple[Any, ...]) -> None:
         stage, query, key, *_, camera_rows = args
         if stage in scope.stages:
-            seen.append((query.float(), key.float(), camera_rows))
+            calls.append((query.float(), key.float(), camera_rows))
 
     handle = scope.register_forward_pre_hook(remember)
     try:
         model(**inputs)
     finally:
         handle.remove()
-    if not seen:
+    if not calls:
         raise SightlineError(
             "the model ran without a camera: expected attention_kwargs={'camera': tokens} in the inputs."
         )
-    content_q, content_k, camera_rows = seen[0]  # [B, N, H, D]
+    content_q, content_k, camera_rows = calls[0]  # [B, N, H, D]
     tokens = content_q.shape[1]
-    if not numbers or not all(0 <= query < tokens for query in numbers):
-        raise SightlineError(f"queries are {numbers}: expected token numbers from 0 to {tokens - 1}.")
+    if not indices or not all(0 <= query < tokens for query in indices):
+        raise SightlineError(f"queries are {indices}: expected token numbers from 0 to {tokens - 1}.")
     ray_q, ray_k = scope.encode(camera_rows)
-    picked = torch.tensor(numbers, device=content_q.device)
+    picked = torch.tensor(indices, device=content_q.device)
     content_q, ray_q = content_q[:, picked], ray_q[:, picked]
 
-    ray_q, ray_k = (ray.expand(content_k.shape[0], -1, -1, -1) for ray in (ray_q, ray_k))  # one camera serves a batch
+    ray_q, ray_k = (
+        ray.expand(content_k.shape[0], -1, -1, -1) for ray in (ray_q, ray_k)
+    )  # one camera may serve the whole batch
 
     def logits(query: Tensor, key: Tensor) -> Tensor:  # -> [B, H, Q, N]
         return torch.einsum("bqhd,bnhd->bhqn", query, key) / query.shape[-1] ** 0.5
 
     pairs = {"a": (content_q, content_k), "b": (content_q, ray_k), "c": (ray_q, content_k), "d": (ray_q, ray_k)}
     terms = {term: logits(*pair) for term, pair in pairs.items()}
-    kept = (terms[term] if term in scope.settings.terms else torch.zeros_like(terms[term]) for term in "abcd")
-    return ScoreTerms(*kept)
+    present = (terms[term] if term in scope.settings.terms else torch.zeros_like(terms[term]) for term in "abcd")
+    return ScoreTerms(*present)
 
 
 def _scope_layer(model: CameraWanTransformer3DModel, index: int) -> ScopeLayer:

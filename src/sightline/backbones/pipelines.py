@@ -10,7 +10,7 @@ import torch
 from diffusers import AutoencoderKLWan, DiffusionPipeline
 
 from sightline.backbones import shipped
-from sightline.backbones.camera_weights import is_camera_file, load_camera, require_same_backbone, save_camera
+from sightline.backbones.camera_weights import is_camera_weights, load_camera, require_same_backbone, save_camera
 from sightline.backbones.stock import EXPERTS, AnyWanPipeline
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
@@ -122,7 +122,7 @@ def _expert_path(camera: Path, component: str, two: bool) -> Path:
 
 def _load_expert(base: Any, path: Path, component: str) -> CameraWanTransformer3DModel:
     if path.is_file():
-        if not is_camera_file(path):
+        if not is_camera_weights(path):
             raise SightlineError(f"camera {path} holds no camera weights: expected a file written by save_camera.")
         return load_camera(base, path, component, copy=False)
     _require_camera_config(path)

@@ -1,9 +1,9 @@
-"""CameraCtrl: a picture of Pluecker rays, one per pixel, goes through a small convolutional encoder into the tokens.
+"""CameraCtrl (He et al. 2025): an image of Pluecker rays, one per pixel, is encoded by convolutions and added to the tokens.
 
-Every pixel of the four raw frames of a latent frame has its ray (o x d, d) in the anchored world: 24 channels. One strided
-convolution takes a token's pixels to the model's width, a residual block of two 3x3 convolutions follows. In the ports to
-Wan the result is added to the embedded tokens ("tokens"); in the original it is merged into every temporal attention by a
-linear layer that starts at zero, here into every self-attention ("blocks"). (He et al. 2025)
+Every pixel of the four raw frames of a latent frame has a ray (o x d, d) in the anchored world: 24 channels. A strided
+convolution maps a token's pixels to the model's width, and a residual block of two 3x3 convolutions follows. In the ports to
+Wan the result is added to the embedded tokens (placement "tokens"). In the original, a linear layer that starts at zero merges
+it into every temporal attention; here it merges it into every self-attention (placement "blocks").
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ CHANNELS = 6 * FOLD  # of a pixel: a ray for each raw frame
 
 @dataclass(frozen=True)
 class CameraCtrl(Encoding):
-    """placement: where the encoder's result goes in, "tokens" or "blocks".
+    """Settings of CameraCtrl.
 
-    pixels: how many pixels a token is wide and high: 32 for TI2V-5B, 16 for A14B.
+    placement: where the encoder's result is added, "tokens" or "blocks".
+    pixels: the width and height of a token in pixels: 32 for TI2V-5B, 16 for A14B.
     """
 
     name: ClassVar[str] = "cameractrl"
@@ -49,7 +50,7 @@ class CameraCtrl(Encoding):
 
 
 class CameraCtrlLayer(EncodingLayer):
-    """The first layer holds the encoder, for all; with placement "blocks", every layer a merge."""
+    """The first layer holds the encoder for all layers. With placement "blocks", every layer has a merge layer."""
 
     patch_weight: Tensor  # [dim, 24 p p]
     patch_bias: Tensor
@@ -78,7 +79,7 @@ class CameraCtrlLayer(EncodingLayer):
         if "embed" in self.stages:
             for name in ("patch", "conv_1", "conv_2"):
                 init_linear(getattr(self, f"{name}_weight"), getattr(self, f"{name}_bias"))
-            if not merges:  # nothing may reach the tokens yet, on either side of the residual
+            if not merges:  # both branches of the residual start at zero
                 for name in ("patch", "conv_2"):
                     getattr(self, f"{name}_weight").zero_()
                     getattr(self, f"{name}_bias").zero_()
@@ -87,15 +88,14 @@ class CameraCtrlLayer(EncodingLayer):
             self.merge_bias.zero_()
 
     def embed(self, camera_rows: Tensor, grid: tuple[int, int, int]) -> tuple[Tensor | None, Tensor]:
-        with torch.autocast(camera_rows.device.type, enabled=False):  # rays do not survive bf16
+        with torch.autocast(camera_rows.device.type, enabled=False):  # bf16 is too coarse for rays
             rays = pixel_rays(camera_rows, grid, self.settings.pixels)  # [B, N, 24 p p]
             tokens = linear(rays, self.patch_weight, self.patch_bias).unflatten(1, grid)  # [B, t, h, w, dim]
         picture = tokens.flatten(0, 1).movedim(-1, 1)  # [B t, dim, h, w]
-        hidden = _convolved(picture, self.conv_1_weight, self.conv_1_bias).relu()
-        picture = picture + _convolved(hidden, self.conv_2_weight, self.conv_2_bias)
-        tokens = picture.movedim(1, -1).unflatten(0, (-1, grid[0])).flatten(1, 3) * has_camera(
-            camera_rows
-        )  # [B, N, dim]
+        hidden = _convolve(picture, self.conv_1_weight, self.conv_1_bias).relu()
+        picture = picture + _convolve(hidden, self.conv_2_weight, self.conv_2_bias)
+        tokens = picture.movedim(1, -1).unflatten(0, (-1, grid[0])).flatten(1, 3)  # [B, N, dim]
+        tokens = tokens * has_camera(camera_rows)
         if "input" in self.stages:
             return None, torch.cat([camera_rows, tokens.to(camera_rows.dtype)], dim=-1)
         return tokens, camera_rows
@@ -107,7 +107,7 @@ class CameraCtrlLayer(EncodingLayer):
 
 
 def pixel_rays(camera_rows: Tensor, grid: tuple[int, int, int], pixels: int) -> Tensor:  # [B, N, 90] -> [B, N, 24 p p]
-    """(o x d, d) of every pixel of a token in each of its four raw frames; frame slowest, then the six, then y, x."""
+    """(o x d, d) of every pixel of a token in each of its four raw frames, in the order (frame, coordinate, y, x)."""
     raw = torch.where(has_camera(camera_rows), camera_rows[..., RAW_FRAMES], 1.0).unflatten(-1, (FOLD, 16))
     camera_to_world = se3.inverse(se3.from_parts(*_rotation_and_translation(raw[..., :12])))  # [B, N, 4, 4, 4]
     inside = (torch.arange(pixels, dtype=camera_rows.dtype, device=camera_rows.device) + 0.5) / pixels
@@ -128,5 +128,5 @@ def _rotation_and_translation(pose: Tensor) -> tuple[Tensor, Tensor]:  # [..., 1
     return pose[..., :3], pose[..., 3]
 
 
-def _convolved(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+def _convolve(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return F.conv2d(x, weight.to(x.dtype), bias.to(x.dtype), padding=1)

@@ -1,7 +1,7 @@
-"""Camera frames as matrices, and attention that compares tokens in each other's frame (the layout of GTA and PRoPE).
+"""Camera frames as matrices, and attention in relative frames (with the channel layout of GTA and PRoPE).
 
-A token with the frame M (world to camera, or to something finer) attends with M^T q, M^-1 k and M^-1 v and takes M of the
-result, so scores and values depend on M_i M_j^-1 alone: a rigid motion of the whole world cancels.
+A token with the frame M (from the world to its camera, or to its ray) attends with M^T q, M^-1 k and M^-1 v, and M is applied
+to the result. Scores and values then depend on M_i M_j^-1 only, so a rigid motion of the whole world cancels.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sightline.encodings.protocol import Attend
 from sightline.encodings.rotary import multiply_blocks
 from sightline.errors import SightlineError
 
-ROPE_BASE = 100.0  # of the row and column channels, as published
+ROPE_BASE = 100.0  # of the rotary embedding by row and column, as published
 
 
 def world_to_camera(camera_rows: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 4, 4]
@@ -30,7 +30,7 @@ def projection(camera_rows: Tensor) -> tuple[Tensor, Tensor]:  # [B, N, 90] -> 2
     """P = lift(K) T and its inverse, K normalised: fx / W, fy / H, cx / W - 1/2, cy / H - 1/2."""
     fx, fy, cx, cy = camera_rows[..., INTRINSICS].unbind(-1)
     present, pose = has_camera(camera_rows)[..., 0], world_to_camera(camera_rows)
-    fx, fy = torch.where(present, fx, 1.0), torch.where(present, fy, 1.0)  # a row of zeros then is the identity
+    fx, fy = torch.where(present, fx, 1.0), torch.where(present, fy, 1.0)  # so that a row of zeros gives the identity
     return _lift(fx, fy, cx, cy) @ pose, se3.inverse(pose) @ _lift(1 / fx, 1 / fy, -cx / fx, -cy / fy)
 
 
@@ -41,7 +41,7 @@ def _lift(fx: Tensor, fy: Tensor, cx: Tensor, cy: Tensor) -> Tensor:  # 4 x [...
 
 
 def require_frame_layout(head_dim: int) -> None:
-    """Half of a head in blocks of four, a quarter each in pairs for column and row."""
+    """Refuse heads that cannot be split into 4x4 blocks (half of the channels) and pairs for column and row (a quarter each)."""
     if head_dim % 8:
         raise SightlineError(f"head_dim is {head_dim}: expected a multiple of 8, for 4x4 blocks on half of each head.")
 
@@ -55,30 +55,34 @@ def attend_in_frames(
     camera_rows: Tensor,  # [B or 1, N, 90]
     attend: Attend,
 ) -> Tensor:  # [B, N, H, D]
-    """Half of each head in the token's frame, a quarter turned by its column, a quarter by its row; values as keys."""
+    """Attention with half of each head in the token's frame, a quarter rotated by its column and a quarter by its row.
+
+    Values are transformed like keys.
+    """
     with torch.autocast(query.device.type, enabled=False):
-        row, column = (turns(camera_rows[..., POSITION][..., axis], query.shape[-1] // 4) for axis in (0, 1))
-        query = _moved(query, matrix.transpose(-1, -2), column, row).to(value.dtype)
-        key = _moved(key, inverse, column, row).to(value.dtype)
-        framed = _moved(value, inverse, column, row).to(value.dtype)
+        row, column = (rotations(camera_rows[..., POSITION][..., axis], query.shape[-1] // 4) for axis in (0, 1))
+        query = _transform(query, matrix.transpose(-1, -2), column, row).to(value.dtype)
+        key = _transform(key, inverse, column, row).to(value.dtype)
+        framed = _transform(value, inverse, column, row).to(value.dtype)
     output = attend(query, key, framed)
     with torch.autocast(query.device.type, enabled=False):
-        back = _moved(output, matrix, (column[0], -column[1]), (row[0], -row[1]))
+        back = _transform(output, matrix, (column[0], -column[1]), (row[0], -row[1]))
     return back.to(value.dtype)
 
 
-def turns(position: Tensor, width: int) -> tuple[Tensor, Tensor]:  # [B, N] -> cos, sin [B, N, 1, width / 2]
+def rotations(position: Tensor, width: int) -> tuple[Tensor, Tensor]:  # [B, N] -> cos, sin [B, N, 1, width / 2]
+    """Rotary tables of positions along one axis."""
     pairs = torch.arange(width // 2, dtype=position.dtype, device=position.device)
     angle = position[..., None, None] * ROPE_BASE ** (-pairs / len(pairs))
     return angle.cos(), angle.sin()
 
 
-def _moved(x: Tensor, matrix: Tensor, column: tuple[Tensor, Tensor], row: tuple[Tensor, Tensor]) -> Tensor:
+def _transform(x: Tensor, matrix: Tensor, column: tuple[Tensor, Tensor], row: tuple[Tensor, Tensor]) -> Tensor:
     quarter = x.shape[-1] // 4
     framed, by_column, by_row = x.split([2 * quarter, quarter, quarter], dim=-1)
-    return torch.cat([multiply_blocks(framed, matrix), _turned(by_column, *column), _turned(by_row, *row)], dim=-1)
+    return torch.cat([multiply_blocks(framed, matrix), _rotate(by_column, *column), _rotate(by_row, *row)], dim=-1)
 
 
-def _turned(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:  # pairs (p, p + half), as published: by minus the angle
+def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:  # pairs (p, p + half) by minus the angle, as published
     first, second = x.to(cos.dtype).chunk(2, dim=-1)
     return torch.cat([cos * first + sin * second, cos * second - sin * first], dim=-1)

@@ -1,9 +1,9 @@
-"""PRoPE and GTA: a second attention, in camera frames, whose output projection starts at zero.
+"""PRoPE and GTA: a second attention in camera frames, parallel to the first, whose output projection starts at zero.
 
-PRoPE (Li et al. 2025) uses the whole camera as the frame, P = lift(K) T; GTA (Miyato et al. 2024) its pose alone, T with a
-learned factor on the translation. Neither can replace a pretrained RoPE within a fine-tuning budget, so both come as a
-branch beside the pretrained attention. Two precedents: "shared" takes the pretrained query, key and value as they are
-before RoPE and adds one projection; "own" learns its own three projections too, without QK-norm.
+PRoPE (Li et al. 2025) uses pose and intrinsics as the frame, P = lift(K) T. GTA (Miyato et al. 2024) uses the pose T only, with
+a learned factor on the translation. Neither can replace a pretrained RoPE within a fine-tuning budget, so both are branches
+beside the pretrained attention. With branch "shared", the branch uses the pretrained query, key and value before RoPE and has
+an output projection of its own. With "own", it also learns its own query, key and value projections, without QKNorm.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ Branch = Literal["shared", "own"]
 
 @dataclass(frozen=True)
 class Prope(Encoding):
-    """branch: "shared", the pretrained query, key and value; "own", three new projections of full width."""
+    """Settings of PRoPE.
+
+    branch: "shared" uses the pretrained query, key and value; "own" adds three projections of full width.
+    """
 
     name: ClassVar[str] = "prope"
 
@@ -46,7 +49,11 @@ class Prope(Encoding):
 
 @dataclass(frozen=True)
 class Gta(Prope):
-    """branch: as for PRoPE. translation: starting value of the factor on the pose's translation, one per layer."""
+    """Settings of GTA.
+
+    branch: as for PRoPE.
+    translation: initial value of the factor on the pose's translation, which every layer learns.
+    """
 
     name: ClassVar[str] = "gta"
     initial_settings: ClassVar[tuple[str, ...]] = ("translation",)
@@ -61,7 +68,7 @@ class Gta(Prope):
 class PropeLayer(EncodingLayer):
     """The branch of one self-attention layer. Frames are computed in float32, attention in the model's dtype."""
 
-    q_weight: Tensor  # [dim, dim], and so k, v and out
+    q_weight: Tensor  # [dim, dim], as the weights of k, v and out
     q_bias: Tensor
     k_weight: Tensor
     k_bias: Tensor
@@ -91,11 +98,11 @@ class PropeLayer(EncodingLayer):
             self.translation.fill_(self.settings.translation)
 
     def output(self, output: Tensor, state: AttentionState, camera_rows: Tensor) -> Tensor:
-        query, key, value = self.projected(state.hidden) if self.own else (state.query, state.key, state.value)
+        query, key, value = self.project(state.hidden) if self.own else (state.query, state.key, state.value)
         branch = attend_in_frames(query, key, value, *self.frame(camera_rows), camera_rows, state.attend)
         return output + linear(branch.flatten(2), self.out_weight, self.out_bias) * has_camera(camera_rows)
 
-    def projected(self, hidden: Tensor) -> list[Tensor]:  # [B, N, dim] -> 3 x [B, N, H, D]
+    def project(self, hidden: Tensor) -> list[Tensor]:  # [B, N, dim] -> 3 x [B, N, H, D]
         weights = ((self.q_weight, self.q_bias), (self.k_weight, self.k_bias), (self.v_weight, self.v_bias))
         return [linear(hidden, weight, bias).unflatten(-1, (self.heads, -1)) for weight, bias in weights]
 
@@ -103,6 +110,6 @@ class PropeLayer(EncodingLayer):
         if not isinstance(self.settings, Gta):
             return projection(camera_rows)
         pose = world_to_camera(camera_rows)
-        # (R, c t) is (R, t) in a world c times as large: still a rigid motion, so a motion of the world still cancels.
+        # (R, c t) is (R, t) in a world c times as large. It is a rigid motion, so a motion of the world still cancels.
         pose = se3.from_parts(pose[..., :3, :3], pose[..., :3, 3] * self.translation.to(pose.dtype))
         return pose, se3.inverse(pose)

@@ -1,9 +1,9 @@
-"""ReCamMaster: the frame's pose, through one linear layer, is added to what self-attention reads.
+"""ReCamMaster (Bai et al. 2025): a linear projection of the frame's pose is added to the input of self-attention.
 
-    h = hidden + E c + b,  c the flattened 3x4 camera-to-world pose of the token's frame;   output = P attention(h)
+    h = hidden + E c + b,   output = P attention(h),   with c the flattened 3x4 camera-to-world pose of the token's frame
 
-E and b start at zero and P at the identity, so the start is the pretrained layer. The original re-films a source video and
-attends to its tokens as well; with a first frame instead of a video there are none. (Bai et al. 2025)
+E and b start at zero and P at the identity, so the layer starts as the pretrained one. The original generates a source video
+again from other cameras and also attends to its tokens; here there is a first frame instead of a source video.
 """
 
 from __future__ import annotations
@@ -56,5 +56,5 @@ class ReCamMasterLayer(EncodingLayer):
             return (hidden + added).to(hidden.dtype)
 
     def output(self, output: Tensor, state: AttentionState, camera_rows: Tensor) -> Tensor:
-        # Without a camera the trained projection is not the pretrained layer either: such a token keeps its output.
+        # A token without a camera keeps its output: the trained projection would change it.
         return torch.where(has_camera(camera_rows), linear(output, self.out_weight, self.out_bias), output)

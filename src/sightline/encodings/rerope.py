@@ -1,8 +1,8 @@
-"""ReRoPE: the slow half of temporal RoPE gives way to the relative pose of the two cameras.
+"""ReRoPE (Li et al. 2026): the slow half of temporal RoPE is replaced by the relative pose of the two cameras.
 
-The slow temporal pairs stop turning; on their last blocks of four channels q becomes T^T q and k becomes T^-1 k, T from
-world to camera, so that the score sees T_i T_j^-1. No parameters, no extra attention, and not the pretrained model at the
-start. (Li et al. 2026)
+The slow temporal pairs are not rotated. On their last blocks of four channels q becomes T^T q and k becomes T^-1 k, with T the
+world-to-camera pose, so that the score depends on T_i T_j^-1. It has no parameters and no extra attention, and it does not
+start as the pretrained model.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class ReRopeLayer(EncodingLayer):
         slow = self.channels.slow
         with torch.autocast(query.device.type, enabled=False):
             pose, present = world_to_camera(camera_rows), has_camera(camera_rows)
-            query = rope_except(query, rotary, slow, self.posed(query, pose.transpose(-1, -2)), present)
-            key = rope_except(key, rotary, slow, self.posed(key, se3.inverse(pose)), present)
+            query = rope_except(query, rotary, slow, self.apply_pose(query, pose.transpose(-1, -2)), present)
+            key = rope_except(key, rotary, slow, self.apply_pose(key, se3.inverse(pose)), present)
         return query, key, value
 
-    def posed(self, x: Tensor, matrix: Tensor) -> Tensor:  # [B, N, H, D] -> [B, N, H, slow channels]
-        """The slow channels: those that do not fill a block stay still, the blocks are multiplied."""
+    def apply_pose(self, x: Tensor, matrix: Tensor) -> Tensor:  # [B, N, H, D] -> [B, N, H, slow channels]
+        """The slow channels: blocks of four are multiplied by the matrix, channels that do not fill a block stay as they are."""
         slow, slot, end = self.channels
         return torch.cat([x[..., slow:slot], multiply_blocks(x[..., slot:end], matrix).to(x.dtype)], dim=-1)

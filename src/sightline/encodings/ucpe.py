@@ -1,8 +1,8 @@
-"""UCPE: a second, narrow attention in which every token has its own ray as the frame.
+"""UCPE (Zhang et al. 2026): a second, narrow attention in which every token's ray is its frame.
 
-The frame of a token stands at its camera's centre and looks along its ray: z the ray, x = camera_y x z, y = z x x. The
-branch is an eighth as wide as the layer and reads the hidden state plus a latitude-and-up map; its output projection
-starts at zero. Rays come through whatever lens the path has, so wide lenses need nothing more. (Zhang et al. 2026)
+The frame of a token is at its camera's centre and looks along its ray: z the ray, x = camera_y x z, y = z x x. The branch is an
+eighth as wide as the layer; its input is the hidden state plus a latitude-and-up map, and its output projection starts at
+zero. The rays come from the trajectory's own lens model, so wide lenses need no special treatment.
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ from sightline.errors import SightlineError
 
 @dataclass(frozen=True)
 class Ucpe(Encoding):
-    """ratio: how many times narrower the branch is than the layer; it has heads / ratio heads of the same width.
+    """Settings of UCPE.
 
-    latitude_up: give the branch each token's image-plane up vector and latitude. Up is minus y of the world the tokens
-        live in: gravity if the path keeps its world (anchor=None) and that stands upright, else the first camera's own up.
+    ratio: how many times narrower the branch is than the layer; it has heads / ratio heads of the same width.
+    latitude_up: add each token's image-plane up vector and latitude to the branch's input. Up is minus y of the tokens' world:
+        the vertical if the trajectory keeps an upright world (anchor=None), else the up direction of the first camera.
     """
 
     name: ClassVar[str] = "ucpe"
@@ -89,24 +90,26 @@ class UcpeLayer(EncodingLayer):
 
 
 def world_to_ray(camera_rows: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 4, 4]
-    """From the world to the frame at the camera's centre that looks along the token's ray; the identity without one."""
+    """World to the frame at the camera's centre that looks along the token's ray; the identity without a camera."""
     pose = world_to_camera(camera_rows)
     forward = camera_rows[..., RAY][..., :3]
     camera_y = pose[..., 1, :3]  # a row of world-to-camera is a camera axis in the world
     right = F.normalize(torch.linalg.cross(camera_y, forward), dim=-1, eps=1e-6)
-    rotation = torch.stack([right, torch.linalg.cross(forward, right), forward], dim=-2)  # its rows are the ray's axes
+    rotation = torch.stack(
+        [right, torch.linalg.cross(forward, right), forward], dim=-2
+    )  # rows are the axes of the ray's frame
     centre = -(pose[..., :3, :3].transpose(-1, -2) @ pose[..., :3, 3:])
     frame = se3.from_parts(rotation, -(rotation @ centre)[..., 0])
     return torch.where(has_camera(camera_rows)[..., None], frame, pose)
 
 
 def latitude_up(camera_rows: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 3]
-    """Where up points in an image with square pixels (a unit vector, x right, y down), and the ray's latitude in radians."""
+    """The up direction in an image with square pixels (a unit vector, x right, y down), and the ray's latitude in radians."""
     direction = camera_rows[..., RAY][..., :3]
     x, y, z = direction.unbind(-1)
     level = (x * x + z * z).clamp_min(1e-12).sqrt()
     latitude = torch.atan2(-y, level)
-    # The way the ray moves when its latitude grows, seen by the camera, then through the lens u = x / (z + xi).
+    # The direction in which the ray moves as its latitude grows: in the camera, then through the lens u = x / (z + xi).
     rise = torch.stack([y * x / level, -level, y * z / level], dim=-1)
     rotation = world_to_camera(camera_rows)[..., :3, :3]
     seen, moved = ((rotation @ vector[..., None])[..., 0] for vector in (direction, rise))

@@ -23,17 +23,17 @@ from torch import Tensor
 
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 HAS_TRITON = importlib.util.find_spec("triton") is not None
-# Whether Triton runs its kernels in Python on a CPU, as the tests do.
+# Whether Triton interprets its kernels in Python on a CPU, as in the tests.
 INTERPRETED = HAS_TRITON and os.environ.get("TRITON_INTERPRET") == "1"
 
 
 def usable(x: Tensor) -> bool:
-    """Whether the kernels can take this tensor. Plain enough for a compiler to look through."""
+    """Whether the kernels can take this tensor. A compiler can trace this function."""
     return HAS_TRITON and (x.is_cuda or INTERPRETED) and x.dtype in DTYPES and not torch.version.hip
 
 
 def why_not(device: torch.device, dtype: torch.dtype) -> str | None:
-    """Why the kernels cannot run there, in a few words, or None when they can."""
+    """Why the kernels cannot run on this device in this dtype, in a few words, or None if they can."""
     if not HAS_TRITON:
         return "triton is not installed"
     if torch.version.hip:

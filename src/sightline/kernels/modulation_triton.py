@@ -1,7 +1,7 @@
-"""Norms and residuals modulated by timestep, gathering from a table of the few distinct ones. The meaning is in `reference`.
+"""Norms and residuals modulated by timestep, with a table of the distinct timesteps. They compute what `reference` defines.
 
-A program holds one token at full width. The table's gradient adds up tokens by their row: a product with the one-hot
-matrix of the index, over a run of tokens, into partial sums that torch adds.
+A program holds one token at full width. The gradient of the table sums over the tokens of each row: it multiplies by the one-hot
+matrix of the index, over a run of tokens, and torch adds up the partial sums of the runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sightline.kernels.tiles_triton import _place, block_of, dense, runs_of
 
-TOKENS, BLOCK = 32, 128  # of the table's gradient
+TOKENS, BLOCK = 32, 128  # tile of the table's gradient
 RUNS = 64
 
 
@@ -70,7 +70,7 @@ def _add_gated(x, y, gate, index, out, length, dim, x_batch, x_row, y_batch, y_r
 def _table_gradient(grad, x, statistics, index, of_grad, of_product, run, rows, length, dim, entries, x_batch, x_row,
                     index_batch, index_row, normed: tl.constexpr, padded: tl.constexpr, precision: tl.constexpr,
                     tokens: tl.constexpr, block: tl.constexpr):  # fmt: skip
-    """Sums over the tokens of each table row: of grad (only if normed), and of grad x, or grad times the normed x."""
+    """Sums over the tokens of each table row: of grad times x or, if normed, of grad and of grad times the normed x."""
     channel, part = tl.program_id(0) * block + tl.arange(0, block), tl.program_id(1).to(tl.int64)
     inside = channel < dim
     entry = tl.arange(0, padded)
@@ -80,8 +80,8 @@ def _table_gradient(grad, x, statistics, index, of_grad, of_product, run, rows, 
         row, clip, position = _place(tl.program_id(1) * run + first + tl.arange(0, tokens), length)
         known = row < rows
         here = known[:, None] & inside[None, :]
-        mine = tl.load(index + clip * index_batch + position * index_row, mask=known, other=-1)
-        chosen = (entry[:, None] == mine[None, :]).to(tl.float32)  # [padded, T]
+        entry_of_token = tl.load(index + clip * index_batch + position * index_row, mask=known, other=-1)
+        chosen = (entry[:, None] == entry_of_token[None, :]).to(tl.float32)  # [padded, T]
         slope = tl.load(grad + row[:, None] * dim + channel[None, :], mask=here, other=0.0).to(tl.float32)
         at = (clip * x_batch + position * x_row)[:, None] + channel[None, :]
         value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
@@ -98,7 +98,7 @@ def _table_gradient(grad, x, statistics, index, of_grad, of_product, run, rows, 
 
 
 def modulate(x: Tensor, shift: Tensor, scale: Tensor, index: Tensor, eps: float) -> Tensor:
-    """As `reference.modulate`."""
+    """See `reference.modulate`."""
     x, (shift, scale) = dense(x), _tables(shift, scale)
     batch, length, dim = x.shape
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
@@ -113,7 +113,7 @@ def modulate(x: Tensor, shift: Tensor, scale: Tensor, index: Tensor, eps: float)
 def modulate_backward(
     grad: Tensor, x: Tensor, shift: Tensor, scale: Tensor, index: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """As `reference.modulate_backward`."""
+    """See `reference.modulate_backward`."""
     grad, x, (scale,) = grad.contiguous(), dense(x), _tables(scale)
     batch, length, dim = x.shape
     out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
@@ -128,12 +128,12 @@ def modulate_backward(
 
 
 def add_gated(x: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> Tensor:
-    """As `reference.add_gated`."""
+    """See `reference.add_gated`."""
     return _gated(dense(x), y, gate, index, x.dtype)
 
 
 def add_gated_backward(grad: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    """As `reference.add_gated_backward`."""
+    """See `reference.add_gated_backward`."""
     grad, y = grad.contiguous(), dense(y)
     return _gated(None, grad, gate, index, y.dtype), _by_row(grad, y, None, index, len(gate))[0]
 
@@ -151,7 +151,7 @@ def _gated(x: Tensor | None, y: Tensor, gate: Tensor, index: Tensor, dtype: torc
 
 
 def _by_row(grad: Tensor, x: Tensor, statistics: Tensor | None, index: Tensor, entries: int) -> list[Tensor]:
-    """Sums over the tokens of each row: of grad, if there are statistics, and of grad times x."""
+    """Sums over the tokens of each row: of grad times x or, with statistics, of grad and of grad times the normed x."""
     batch, length, dim = x.shape
     run, parts = runs_of(batch * length, TOKENS, RUNS)
     normed = statistics is not None
@@ -161,13 +161,13 @@ def _by_row(grad: Tensor, x: Tensor, statistics: Tensor | None, index: Tensor, e
         grad, x, grad if statistics is None else statistics, index, sums[0], sums[-1], run, batch * length, length, dim,
         entries, *x.stride()[:2], *index.stride(), normed=normed,
         padded=max(16, triton.next_power_of_2(entries)), tokens=TOKENS, block=block,
-        precision="ieee" if grad.dtype == torch.float32 else "tf32",  # 16-bit gradients are exact in tf32, products nearly
+        precision="ieee" if grad.dtype == torch.float32 else "tf32",  # 16-bit gradients are exact in tf32, and products nearly so
     )  # fmt: skip
-    return [one.sum(0) for one in sums]  # apart: an operation's results may not share memory
+    return [parts.sum(0) for parts in sums]  # separate tensors: the results of an operation may not share memory
 
 
 def _tables(*tables: Tensor) -> list[Tensor]:
-    """Float32, unit stride along the width and one row stride for all: parts of one table keep it without a copy."""
+    """The tables in float32, with unit stride along the width and one row stride for all. Parts of one table are not copied."""
     tables = tuple(dense(table.float()) for table in tables)
     if len({table.stride(0) for table in tables}) > 1:
         tables = tuple(table.contiguous() for table in tables)
@@ -175,4 +175,4 @@ def _tables(*tables: Tensor) -> list[Tensor]:
 
 
 def _warps(block: int) -> int:
-    return 4 if block <= 4096 else 8  # 4 was the faster on one H200 at the width of 5B; wider blocks would spill
+    return 4 if block <= 4096 else 8  # 4 was faster on an H200 at the width of 5B; wider blocks would spill registers

@@ -1,7 +1,7 @@
-"""The operations as torch custom ops: opaque to a compiler, with shapes, gradients and twins of their own.
+"""The operations as torch custom ops, which a compiler treats as opaque and for which it has shapes and gradients.
 
-Each runs its Triton kernel on CUDA (or on a CPU in Triton's interpreter) and its twin elsewhere, so that a graph that was
-captured with them runs anywhere. Names and signatures are those of `reference`. The camera gets no gradient: it is data.
+Each runs its Triton kernel on CUDA (or on a CPU in Triton's interpreter) and its plain-torch reference elsewhere, so that a graph
+captured with them runs anywhere. Names and signatures are those of `reference`. The camera rows have no gradient: they are data.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from sightline.kernels import reference, usable
 
 
 def _kernels(x: Tensor, module: str) -> Any:
-    """The module that holds the kernels for this tensor, or the twins."""
+    """The module with the kernels that can take this tensor, or `reference`."""
     if usable(x):
         return importlib.import_module(f"sightline.kernels.{module}")
     return reference
 
 
 def _without_autocast(x: Tensor) -> AbstractContextManager[Any]:
-    """Autocast off, where it is on: to enter it costs the processor time, of which small films have none to spare."""
+    """Turn autocast off where it is on. Where it is off, nothing is entered, which saves CPU time in small models."""
     kind = x.device.type
     return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()
 
@@ -45,7 +45,7 @@ def qk(
     flip: bool,
 ) -> tuple[Tensor, Tensor]:
     kernels = _kernels(query, "qk_triton")
-    with _without_autocast(query):  # which would round the twin's products to bf16
+    with _without_autocast(query):  # autocast would round the reference's products to bf16
         return kernels.qk(query, key, norm_query, norm_key, cos, sin, camera_rows, scope_weights, eps, min_moment, flip)
 
 
@@ -67,7 +67,7 @@ def qk_backward(
 ) -> list[Tensor]:
     kernels = _kernels(query, "qk_backward_triton")
     rest = (query, key, norm_query, norm_key, cos, sin, camera_rows, scope_weights, eps, min_moment, flip)
-    with _without_autocast(query):  # and those that end the kernels' gradient
+    with _without_autocast(query):  # and the products at the end of the kernels' gradient
         return kernels.qk_backward(grad_query, grad_key, *rest)
 
 
@@ -97,11 +97,11 @@ def add_gated_backward(grad: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> 
 def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     if not x.is_cuda:
         return reference.linear_gelu(x, weight, bias)
-    # The matrix product's own epilogue: on CUDA its GELU is the tanh form.
+    # The GELU of the matrix product's epilogue, which on CUDA is the tanh form.
     return torch._addmm_activation(bias, x.flatten(0, -2), weight.t(), use_gelu=True).unflatten(0, x.shape[:-1])
 
 
-# -- shapes, for compilers: results are dense whatever the strides of the arguments ---------------------------------------
+# -- shapes for compilers. Results are contiguous whatever the strides of the arguments ----------------------------------
 
 
 def _like(x: Tensor) -> Tensor:
@@ -109,7 +109,7 @@ def _like(x: Tensor) -> Tensor:
 
 
 def _sums_like(x: Tensor) -> Tensor:
-    """A weight's gradient as the kernels return it: in at least float32."""
+    """The gradient of a weight, which the kernels return in float32 or better."""
     return x.new_empty(x.shape, dtype=torch.promote_types(x.dtype, torch.float32))
 
 

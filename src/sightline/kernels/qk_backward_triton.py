@@ -1,8 +1,8 @@
-"""The gradient of `qk`, through QKNorm and RoPE; SCoPE's, which is added after them, is `scope_backward_triton`.
+"""The gradient of `qk` through QKNorm and RoPE. `scope_backward_triton` has the gradient of SCoPE's weights.
 
-`_along_rows` makes, for each token, the sums over the width that a norm's gradient needs. `_along_columns` has a block of
-channels and a run of tokens: it writes the gradients of query and key, and adds up those of the norms' weights over its run.
-Partial sums are added in order, no atomics: the same inputs give the same bits.
+`_along_rows` computes, for each token, the sums over the width that the gradient of a norm needs. `_along_columns` has a block of
+channels and a run of tokens: it writes the gradients of query and key, and sums those of the norms' weights over its run. Partial
+sums are added in a fixed order, without atomics, so the same inputs always give the same bits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COLUMNS = {"tokens": 16, "block": 128, "num_warps": 4, "num_stages": 2}
 
 @triton.jit
 def _eights(x, tokens: tl.constexpr, block: tl.constexpr):  # [T, BLOCK] -> [T, BLOCK / 8]
-    """Sums of what one thread holds: an eighth of the registers, and no exchange between threads yet."""
+    """Sums over eight channels of one thread: they need an eighth of the registers and no exchange between threads."""
     return tl.sum(tl.reshape(x, (tokens, block // 8, 8)), axis=2)
 
 
@@ -41,7 +41,9 @@ def _along_rows(
     key += (clip * key_batch + position * key_row)[:, None]
     square_q = tl.zeros((tokens, block // 8), tl.float32)
     square_k = tl.zeros((tokens, block // 8), tl.float32)
-    along_q = tl.zeros((tokens, block // 8), tl.float32)  # gradient x input: the part of it that a norm cannot pass
+    along_q = tl.zeros(
+        (tokens, block // 8), tl.float32
+    )  # gradient times input, whose mean the norm's gradient subtracts
     along_k = tl.zeros((tokens, block // 8), tl.float32)
     if same_angles:
         turn_cos, turn_sin = _angles(cos, sin, position, known, 0, head_dim, block)
@@ -114,13 +116,13 @@ def _along_columns(
 
 
 def qk_backward(grad_query: Tensor, grad_key: Tensor, *arguments: Any) -> list[Tensor]:
-    """As `reference.qk_backward`."""
+    """See `reference.qk_backward`."""
     call = Call(*arguments)
     grads = (grad_query.contiguous(), grad_key.contiguous())
     both = (*grads, call.query, call.key)
     inputs = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (call.query, call.key)]
     tables, shapes = (*call.norms, *call.angles), {"dim": call.dim, "head_dim": call.angles[0].shape[-1]}
-    # Of query and key: 1 / RMS, and the mean to subtract.
+    # For query and key each: 1 / RMS, and the mean that the gradient subtracts.
     statistics = torch.empty(call.rows, 4, device=grad_query.device)
     _along_rows[(triton.cdiv(call.rows, ROWS["tokens"]),)](
         *both, statistics, *tables, *call.places, *call.strides, call.eps, **shapes, **tile(ROWS, call.dim)
@@ -131,5 +133,5 @@ def qk_backward(grad_query: Tensor, grad_key: Tensor, *arguments: Any) -> list[T
     _along_columns[(triton.cdiv(call.dim, columns["block"]), runs)](
         *both, *inputs, statistics, sums, run, *tables, *call.places, *call.strides, **shapes, **columns
     )  # fmt: skip
-    norms = [one.clone() for one in sums.sum(0)]  # an operation's results may not share memory
+    norms = [norm.clone() for norm in sums.sum(0)]  # the results of an operation may not share memory
     return [*inputs, *norms, *(scope_backward(call, *grads) if call.weights is not None else [])]

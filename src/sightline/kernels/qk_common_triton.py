@@ -1,8 +1,8 @@
-"""What the kernels of `qk` share: a token's features, the layout of SCoPE's weights for matrix products, and their arguments.
+"""Code that the kernels of `qk` share: the ray features of a token, the layout of SCoPE's weights, and the kernels' arguments.
 
 The RMS of E f comes from the 7x7 Gram matrix of E. Products with the small weights are matrix products of depth 16, for which
-`_pack` lays the weights out; for 16-bit queries their operands are float16, whose 10 bits are tf32's (but not its range: E may
-reach 1e4, and at 1e5 is infinite), sums are float32, and what is added to query and key is rounded to float16.
+`_pack` arranges the weights. For 16-bit queries their operands are float16, which has the 10 bits of tf32 (but not its range: E
+may reach 1e4, and 1e5 overflows), their sums are float32, and what is added to query and key is rounded to float16.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ EPS: tl.constexpr = tl.constexpr(NORM_EPS)
 
 
 @triton.jit
-def _places(first, rows, length, tokens: tl.constexpr):  # -> row, whether there is one, its clip, its place in that
+def _places(first, rows, length, tokens: tl.constexpr):  # -> row, whether it exists, its clip, its position in the clip
     row, clip, position = _place(first + tl.arange(0, tokens), length)
     return row, row < rows, clip, position
 
 
 @triton.jit
 def _feature(camera_rows, at, known, turn, min_moment, first):  # -> [T, 16], s [T]
-    """(d, m^, s) of each token in columns `first` to `first` + 6, zeros elsewhere; with turn = 3 (m^, d, s). And s itself."""
+    """(d, m^, s) of each token in columns `first` to `first` + 6 and zeros elsewhere, or (m^, d, s) if turn is 3; and s."""
     column = tl.arange(0, FEATURE_ROWS)[None, :] - first
     inside = (column >= 0) & (column < 6)
     source = tl.where(inside, (column + turn) % 6, 0)
@@ -49,8 +49,8 @@ def _feature(camera_rows, at, known, turn, min_moment, first):  # -> [T, 16], s 
 def _gram(grams, parts: tl.constexpr):  # -> [16, 16], of E_q and E_k side by side
     part = tl.arange(0, parts)[:, None]
     column = tl.arange(0, FEATURE_ROWS * FEATURE_ROWS)[None, :]
-    found = tl.sum(tl.load(grams + part * (FEATURE_ROWS * FEATURE_ROWS) + column), axis=0)
-    return tl.reshape(found, (FEATURE_ROWS, FEATURE_ROWS))
+    gram = tl.sum(tl.load(grams + part * (FEATURE_ROWS * FEATURE_ROWS) + column), axis=0)
+    return tl.reshape(gram, (FEATURE_ROWS, FEATURE_ROWS))
 
 
 @triton.jit
@@ -66,7 +66,7 @@ def _normal_cdf(x):
 
 @triton.jit
 def _sigmoid(x, fast: tl.constexpr):
-    if fast:  # one instruction instead of eight; off by 2^-12 at most, so small gates are rougher than large ones
+    if fast:  # one instruction instead of eight; its error is at most 2^-12, so small gates are less accurate
         tanh = tl.inline_asm_elementwise(
             "tanh.approx.f32 $0, $1;", "=f,f", [0.5 * x], dtype=tl.float32, is_pure=True, pack=1
         )
@@ -79,20 +79,20 @@ def _tokens(
     camera_rows, clip, position, known, grams, gate_in, gate_in_bias, camera_batch, camera_row, min_moment,
     dim: tl.constexpr, flip: tl.constexpr, hidden: tl.constexpr, padded: tl.constexpr, parts: tl.constexpr,
 ):  # fmt: skip
-    """What SCoPE knows of each token: both features [T, 16], their 1 / RMS(E f) [T], what the gate hears [T] and its hidden
-    layer before the GELU [T, padded]."""
+    """SCoPE's values for each token: both features [T, 16], their 1 / RMS(E f) [T], the gate's input s + delta [T] and its
+    hidden layer before the GELU [T, padded]."""
     at = clip * camera_batch + position * camera_row
     feature_q, log = _feature(camera_rows, at, known, 0, min_moment, 0)
     feature_k, log = _feature(camera_rows, at, known, 3 if flip else 0, min_moment, 8)
     present = tl.sum(tl.where(tl.arange(0, FEATURE_ROWS)[None, :] < 3, tl.abs(feature_q), 0.0), axis=1) > 0
     gram = _gram(grams, parts)
-    heard = log + tl.load(camera_rows + at + DELTA, mask=known, other=0.0)
+    gate_input = log + tl.load(camera_rows + at + DELTA, mask=known, other=0.0)
     unit = tl.arange(0, padded)
     weight = tl.load(gate_in + unit, mask=unit < hidden, other=0.0)
     bias = tl.load(gate_in_bias + unit, mask=unit < hidden, other=0.0)
-    before = heard[:, None] * weight[None, :] + bias[None, :]
+    before = gate_input[:, None] * weight[None, :] + bias[None, :]
     scale_q, scale_k = _ray_scale(feature_q, gram, present, dim), _ray_scale(feature_k, gram, present, dim)
-    return feature_q, feature_k, scale_q, scale_k, heard, before
+    return feature_q, feature_k, scale_q, scale_k, gate_input, before
 
 
 @triton.jit
@@ -128,9 +128,9 @@ def _angles(cos, sin, position, known, start, head_dim: tl.constexpr, block: tl.
 @triton.jit
 def _pack(project_q, project_k, ray_norm_q, ray_norm_k, gate_out, packed, grams, dim: tl.constexpr,
           hidden: tl.constexpr, padded: tl.constexpr, block: tl.constexpr):  # fmt: skip
-    """SCoPE's weights of a block of channels as the products want them, and the block's share of the Gram matrix.
+    """Arrange SCoPE's weights for a block of channels, and compute the block's part of the Gram matrix.
 
-    packed [dim, 16 + padded]: E_q (7) and a zero, E_k (7) and a zero, each times its norm's weight; then the gate's.
+    packed [dim, 16 + padded]: E_q (7) and a zero, E_k (7) and a zero, each times its norm's weight; then the gate's output layer.
     """
     program = tl.program_id(0)
     channel = program * block + tl.arange(0, block)
@@ -154,7 +154,7 @@ def _pack(project_q, project_k, ray_norm_q, ray_norm_k, gate_out, packed, grams,
 
 
 class Call:
-    """The arguments of `qk` as its kernels take them."""
+    """The arguments of `qk`, checked and arranged for its kernels."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ class Call:
         if camera_rows is not None:
             clips = 1 if len(camera_rows) == 1 else batch
             expected["camera_rows"] = (camera_rows, (clips, length, camera_rows.shape[-1]))
-        for name, (tensor, shape) in expected.items():  # a kernel would read whatever lies beyond
+        for name, (tensor, shape) in expected.items():  # a kernel would read beyond the end of a smaller tensor
             if tensor.shape != torch.Size(shape):
                 raise SightlineError(f"{name} has shape {tuple(tensor.shape)}: expected {tuple(shape)}.")
         self.query, self.key = dense(query), dense(key)
@@ -218,7 +218,7 @@ class Call:
         device, block = self.query.device, block_of(PACK_BLOCK, self.dim)
         programs = triton.cdiv(self.dim, block)
         packed = torch.empty(self.dim, self.width, dtype=self.operand, device=device)
-        # A power of two, for whoever adds them up; the programs beyond the width write zeros.
+        # A power of two, because Triton sums over powers of two; the programs beyond the width write zeros.
         grams = torch.empty(triton.next_power_of_2(programs), FEATURE_ROWS.value, FEATURE_ROWS.value, device=device)
         _pack[(len(grams),)](
             weights.project_q, weights.project_k, weights.norm_q, weights.norm_k, weights.gate_out, packed, grams,

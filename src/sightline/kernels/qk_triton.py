@@ -1,8 +1,8 @@
-"""QKNorm, RoPE and SCoPE's addition to query and key in one kernel. The meaning is `reference.qk`.
+"""QKNorm, RoPE and SCoPE's addition to query and key in one kernel. It computes what `reference.qk` defines.
 
-A program holds a tile of tokens and walks along the width in blocks, twice: for the norms, and for all else. What belongs to a
-token (the 7 ray features, the gate's hidden layer, the norms) is computed once and kept in registers; the encoding itself
-exists only block by block.
+A program holds a tile of tokens and goes over the width in blocks twice: once for the norms, then for everything else. The values
+of a token (the 7 ray features, the gate's hidden layer, the norms) are computed once and stay in registers; the encoding itself
+only exists block by block.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from sightline.kernels.qk_common_triton import (
     tile,
 )
 
-# Tokens of a tile (16 at least, for the matrix products), channels of a block, and how Triton compiles it. Where a block holds
-# whole heads, RoPE's angles are read once. benchmarks/tune_kernels.py times others.
+# The tokens of a tile (at least 16, for the matrix products), the channels of a block, and Triton's compile options. Where a
+# block holds entire heads, RoPE's angles are read once. benchmarks/tune_kernels.py times other values.
 FORWARD = {"tokens": 32, "block": 128, "num_warps": 8, "num_stages": 1, "maxnreg": 128}
 
 
@@ -49,7 +49,7 @@ def _forward(
 
     square_q = tl.zeros((tokens, block), tl.float32)
     square_k = tl.zeros((tokens, block), tl.float32)
-    for start in tl.range(0, dim, block, loop_unroll_factor=4):  # four blocks' loads on their way at once
+    for start in tl.range(0, dim, block, loop_unroll_factor=4):  # four loads in flight at once
         channel = start + tl.arange(0, block)[None, :]
         here = known[:, None] if whole else known[:, None] & (channel < dim)
         x = tl.load(query + channel, mask=here, other=0.0).to(tl.float32)
@@ -70,7 +70,7 @@ def _forward(
     if same_angles:
         turn_cos, turn_sin = _angles(cos, sin, position, known, 0, head_dim, block)
 
-    # Backwards: what was read last is still in the caches.
+    # In reverse order, because the last blocks are still in the caches.
     for back in range(0, dim, block):
         start = (dim - 1) // block * block - back
         channel = start + tl.arange(0, block)
@@ -84,7 +84,7 @@ def _forward(
             both = _packed(packed, channel, 0, FEATURE_ROWS, FEATURE_ROWS + padded, dim, whole)
             logits = tl.dot(activated, last, input_precision="ieee") + _row(gate_out_bias, channel, dim, whole)
             gate = _sigmoid(logits, fast)
-            # From the layout of products to that of loads, for 16-bit queries in 16 bits: half the bytes in shared memory.
+            # The change from the layout of products to that of loads goes through shared memory; 16 bits halve its size.
             add_q = gate * strength_q[:, None] * tl.dot(feature_q, both, input_precision="ieee")
             add_k = gate * strength_k[:, None] * tl.dot(feature_k, both, input_precision="ieee")
             add_q, add_k = add_q.to(packed.dtype.element_ty), add_k.to(packed.dtype.element_ty)
@@ -100,7 +100,7 @@ def _forward(
 
 
 def qk(*arguments: Any) -> tuple[Tensor, Tensor]:
-    """As `reference.qk`."""
+    """See `reference.qk`."""
     call = Call(*arguments)
     outputs = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (call.query, call.key)]
     _forward[(triton.cdiv(call.rows, FORWARD["tokens"]),)](

@@ -1,10 +1,10 @@
-"""The gradient of SCoPE's parameters, given those of query and key: it needs the rays, and neither query nor key themselves.
+"""The gradient of SCoPE's weights, from those of query and key. It needs the rays, but not query and key themselves.
 
-`_table` writes what SCoPE knows of each token. `_along_columns` has a block of channels and a run of tokens: it adds up the
-weights' gradients over its tokens, and for each token its share of two sums over the width, which `_of_tokens` then ends.
+`_table` writes SCoPE's values for each token. `_along_columns` has a block of channels and a run of tokens: it sums the weights'
+gradients over its tokens, and computes for each token the block's part of two sums over the width, which `_of_tokens` adds up.
 
-Of the projections only S[c, i] = sum over tokens of gate g f_i / RMS(E f) is added up: the gradients of E, of its norm's
-weights and of alpha are small products of S (`_of_projections`).
+For the projections only S[c, i] = sum over tokens of gate g f_i / RMS(E f) is summed, g being the gradient of query or key: the
+gradients of E, of its norm's weights and of alpha are small products with S (`_of_projections`).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sightline.kernels.tiles_triton import runs_of
 
 COLUMNS = {"tokens": 32, "block": 64, "num_warps": 4, "num_stages": 2, "maxnreg": 168}  # see qk_triton.FORWARD
 TOKENS = {"tokens": 32, "num_warps": 4}
-RUNS = 32  # of tokens, in kernels that add up over them
+RUNS = 32  # of tokens, in kernels that sum over tokens
 
 
 @triton.jit
@@ -40,7 +40,7 @@ def _table(
     dim: tl.constexpr, flip: tl.constexpr, hidden: tl.constexpr, padded: tl.constexpr, parts: tl.constexpr,
     tokens: tl.constexpr,
 ):  # fmt: skip
-    """table [N, 16 + padded]: f_q and f_k, the gate's hidden layer. about [N, 4]: of q and k, 1 / RMS(E f), and times alpha."""
+    """table [N, 16 + padded]: f_q, f_k, the gate's hidden layer. about [N, 4]: 1 / RMS(E f) and that times alpha, for q, k."""
     row, known, clip, position = _places(tl.program_id(0) * tokens, rows, length, tokens)
     feature_q, feature_k, scale_q, scale_k, _, before = _tokens(
         camera_rows, clip, position, known, grams, gate_in, gate_in_bias, camera_batch, camera_row, min_moment,
@@ -91,7 +91,7 @@ def _along_columns(
 
         gated = gate * tl.load(grad_query + at, mask=here, other=0.0).to(tl.float32)
         through = gated * tl.dot(feature_q, both, input_precision="ieee")
-        to = of_rays + program * 2 * rows + row  # this block's share of a sum over the width
+        to = of_rays + program * 2 * rows + row  # this block's part of a sum over the width
         tl.store(to, tl.sum(through, axis=1), mask=known)
         grad_logits = tl.load(of + 1, mask=known, other=0.0)[:, None] * through
         gated *= tl.load(of, mask=known, other=0.0)[:, None]
@@ -127,7 +127,7 @@ def _of_tokens(
     dim: tl.constexpr, flip: tl.constexpr, hidden: tl.constexpr, padded: tl.constexpr, parts: tl.constexpr,
     tokens: tl.constexpr,
 ):  # fmt: skip
-    """Adds up the blocks' shares: from them, a tile's share of the gate's first layer and of what the norm over E f subtracts."""
+    """Add up the parts of the blocks, and compute a tile's part of the gradients of the gate's first layer and of the norm."""
     program = tl.program_id(0).to(tl.int64)
     row, known, clip, position = _places(tl.program_id(0) * tokens, rows, length, tokens)
     unit, column = tl.arange(0, padded), tl.arange(0, FEATURE_ROWS)
@@ -139,12 +139,12 @@ def _of_tokens(
         along_k += tl.load(of_rays + (2 * block + 1) * rows + row, mask=known, other=0.0)
         from_ = of_hidden + (block * padded + unit[:, None]).to(tl.int64) * rows + row[None, :]
         grad_activated += tl.load(from_, mask=known[None, :], other=0.0)
-    feature_q, feature_k, scale_q, scale_k, heard, before = _tokens(
+    feature_q, feature_k, scale_q, scale_k, gate_input, before = _tokens(
         camera_rows, clip, position, known, grams, gate_in, gate_in_bias, camera_batch, camera_row, min_moment,
         dim, flip, hidden, padded, parts,
     )  # fmt: skip
     about += row * 4
-    # E times this matrix is what the norm over E f subtracts, summed over the tokens.
+    # E times this matrix is what the gradient of the norm over E f subtracts, summed over the tokens.
     weight_q = scale_q * scale_q * tl.load(about + 1, mask=known, other=0.0) * along_q / dim
     weight_k = scale_k * scale_k * tl.load(about + 3, mask=known, other=0.0) * along_k / dim
     share = tl.dot(tl.trans(feature_q * weight_q[:, None]), feature_q, input_precision="ieee")
@@ -154,7 +154,7 @@ def _of_tokens(
     slope = _normal_cdf(before) + before * tl.exp(-0.5 * before * before) * 0.3989422804014327
     grad_before = tl.where(known[:, None], tl.trans(grad_activated) * slope, 0.0)
     to = grad_gate_in + 2 * hidden * program + unit
-    tl.store(to, tl.sum(grad_before * heard[:, None], axis=0), mask=unit < hidden)
+    tl.store(to, tl.sum(grad_before * gate_input[:, None], axis=0), mask=unit < hidden)
     tl.store(to + hidden, tl.sum(grad_before, axis=0), mask=unit < hidden)
 
 
@@ -206,7 +206,7 @@ def scope_backward(call: Call, grad_query: Tensor, grad_key: Tensor) -> ScopeWei
 
 
 def _of_projections(call: Call, rays: Tensor, gram: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradients of E [2, dim, 7], of the norms' weights [2, dim] and of alpha [2], of query and key."""
+    """The gradients of E [2, dim, 7], of the norms' weights [2, dim] and of alpha [2], for query and key."""
     weights = call.weights
     assert weights is not None
     project = torch.stack([weights.project_q, weights.project_k])  # [2, dim, 7]
