@@ -140,7 +140,7 @@ def test_recipes_and_the_bench_take_a_registered_name(monkeypatch):
     monkeypatch.setenv(registry.PLUGINS_VARIABLE, str(EXAMPLE))
     settings = override_encoding(None, {"name": "ray_input", "scale": "0.25"})
     assert settings == {"name": "ray_input", "scale": 0.25}
-    setting = Setting.checked("5b", tiny=True)
+    setting = Setting.from_options("5b", tiny=True)
     base = random_base(setting, torch.device("cpu"))
     model = variant(base, "ray_input", "eager", setting)
     arguments = call_arguments(model, setting, torch.device("cpu"), setting.dtype)
