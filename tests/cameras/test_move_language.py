@@ -46,24 +46,24 @@ def test_parse(text: str, expected) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_parse_passes_the_shot_on() -> None:
-    path = moves.parse("pan:20", frames=9, easing="ease", width=640, height=352, fps=24)
-    assert same(path, moves.pan(20, frames=9, easing="ease", width=640, height=352, fps=24))
+    trajectory = moves.parse("pan:20", frames=9, easing="ease", width=640, height=352, fps=24)
+    assert same(trajectory, moves.pan(20, frames=9, easing="ease", width=640, height=352, fps=24))
 
 
 @given(parts=st.integers(1, 6), spare=st.integers(0, 100))
 def test_moves_in_a_row_share_the_frames(parts: int, spare: int) -> None:
     frames = parts + 1 + spare
-    path = moves.parse(", ".join(["truck:1"] * parts), frames=frames)
-    assert len(path) == frames
-    assert float(path.positions[-1, 0]) == pytest.approx(parts)
-    steps = path.positions[:, 0].diff()
+    trajectory = moves.parse(", ".join(["truck:1"] * parts), frames=frames)
+    assert len(trajectory) == frames
+    assert float(trajectory.positions[-1, 0]) == pytest.approx(parts)
+    steps = trajectory.positions[:, 0].diff()
     assert float(steps.min()) > 0
     assert float(1 / steps.min() - 1 / steps.max()) < 1 + 1e-6  # no part has more than one frame more than another
 
 
 def test_a_row_keeps_the_lens_where_the_zoom_left_it() -> None:
-    path = moves.parse("truck:1, zoom:35>70, pan:30, zoom:50")
-    mm = path.intrinsics[:, 0, 0] * 36 / path.width
+    trajectory = moves.parse("truck:1, zoom:35>70, pan:30, zoom:50")
+    mm = trajectory.intrinsics[:, 0, 0] * 36 / trajectory.width
     assert mm[[0, 20, 40, 60, 80]].tolist() == pytest.approx([35, 35, 70, 70, 50])
     with pytest.raises(SightlineError, match="from_mm is 35 but focal_mm is 28"):
         moves.parse("zoom:35>70", focal_mm=28)

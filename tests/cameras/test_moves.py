@@ -1,4 +1,4 @@
-"""Film moves: which way they go, what they keep in the picture, and what bad numbers are told."""
+"""Camera moves: their directions, what they keep in the picture, and errors for bad numbers."""
 
 from __future__ import annotations
 
@@ -9,29 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sightline.cameras import lens, moves, se3
+from sightline.cameras import moves, se3
 from sightline.cameras.moves.shot import Shot, ShotOptions
-from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
-
-EASINGS = ("linear", "ease", "ease_in", "ease_out")
-RIGHT, DOWN, FORWARD = torch.eye(3, dtype=torch.float64)
-LEFT, UP = -RIGHT, -DOWN
-
-
-def seen(trajectory: Trajectory, point: list[float]) -> torch.Tensor:  # -> [T, 2] pixels
-    """Where a point of the world is in each picture."""
-    world = torch.tensor([*point, 1.0], dtype=torch.float64)
-    return lens.project(trajectory.intrinsics, (trajectory.world_to_camera @ world)[:, :3])
-
-
-def focal_mm(trajectory: Trajectory) -> torch.Tensor:  # -> [T]
-    return trajectory.intrinsics[:, 0, 0] * 36 / trajectory.width
-
-
-def close(a: torch.Tensor, b: torch.Tensor, tolerance: float = 1e-9) -> bool:
-    return bool((a - b).abs().max() < tolerance)
-
+from tests.cameras.move_checks import DOWN, EASINGS, FORWARD, LEFT, RIGHT, UP, close, focal_mm, seen
 
 # -- what all moves share ------------------------------------------------------------------------------------------
 
@@ -39,26 +20,26 @@ def close(a: torch.Tensor, b: torch.Tensor, tolerance: float = 1e-9) -> bool:
 @pytest.mark.parametrize("name", moves.MOVES)
 @pytest.mark.parametrize("frames", [1, 2, 9])
 def test_every_move_has_defaults_and_starts_at_the_identity(name: str, frames: int) -> None:
-    path = moves.MOVES[name](frames=frames)
-    assert len(path) == frames
-    assert torch.equal(path.camera_to_world[0], torch.eye(4).double())
+    trajectory = moves.MOVES[name](frames=frames)
+    assert len(trajectory) == frames
+    assert torch.equal(trajectory.camera_to_world[0], torch.eye(4).double())
 
 
 @pytest.mark.parametrize("name", moves.MOVES)
 def test_default_picture_is_81_frames_of_832x480_at_16_fps_through_28_mm(name: str) -> None:
-    path = moves.MOVES[name]()
-    assert (len(path), path.width, path.height, path.fps) == (81, 832, 480, 16.0)
-    assert float(focal_mm(path)[0]) == pytest.approx(28.0)
-    assert path.intrinsics[0, :2, 2].tolist() == [416.0, 240.0]
+    trajectory = moves.MOVES[name]()
+    assert (len(trajectory), trajectory.width, trajectory.height, trajectory.fps) == (81, 832, 480, 16.0)
+    assert float(focal_mm(trajectory)[0]) == pytest.approx(28.0)
+    assert trajectory.intrinsics[0, :2, 2].tolist() == [416.0, 240.0]
 
 
 @pytest.mark.parametrize("name", moves.MOVES)
 def test_every_move_documents_itself_and_takes_the_shot_keywords(name: str) -> None:
     move = moves.MOVES[name]
     assert move.__doc__
-    path = move(frames=5, easing="ease", focal_mm=35, width=640, height=352, fps=24)
-    assert (len(path), path.width, path.height, path.fps) == (5, 640, 352, 24.0)
-    assert float(focal_mm(path)[0]) == pytest.approx(35.0)
+    trajectory = move(frames=5, easing="ease", focal_mm=35, width=640, height=352, fps=24)
+    assert (len(trajectory), trajectory.width, trajectory.height, trajectory.fps) == (5, 640, 352, 24.0)
+    assert float(focal_mm(trajectory)[0]) == pytest.approx(35.0)
 
 
 def test_the_shot_keywords_are_the_fields_of_the_setup() -> None:
@@ -71,33 +52,33 @@ def test_the_shot_keywords_are_the_fields_of_the_setup() -> None:
 @pytest.mark.parametrize("name, axis", [("truck", RIGHT), ("pedestal", UP), ("dolly", FORWARD)])
 @given(distance=st.floats(-5, 5))
 def test_moving_without_turning(name: str, axis: torch.Tensor, distance: float) -> None:
-    path = moves.MOVES[name](distance, frames=5)
-    assert close(path.positions, torch.linspace(0, distance, 5, dtype=torch.float64)[:, None] * axis)
-    assert torch.equal(path.rotations, torch.eye(3).double().expand(5, 3, 3))
+    trajectory = moves.MOVES[name](distance, frames=5)
+    assert close(trajectory.positions, torch.linspace(0, distance, 5, dtype=torch.float64)[:, None] * axis)
+    assert torch.equal(trajectory.rotations, torch.eye(3).double().expand(5, 3, 3))
 
 
 @pytest.mark.parametrize("name, towards", [("pan", RIGHT), ("tilt", UP)])
 @given(degrees=st.floats(-80, 80))
 def test_turning_on_the_spot(name: str, towards: torch.Tensor, degrees: float) -> None:
-    path = moves.MOVES[name](degrees, frames=5)
+    trajectory = moves.MOVES[name](degrees, frames=5)
     angle = torch.deg2rad(torch.linspace(0, degrees, 5, dtype=torch.float64))[:, None]
-    assert close(path.rotations[:, :, 2], angle.cos() * FORWARD + angle.sin() * towards)
-    assert not path.positions.any()
+    assert close(trajectory.rotations[:, :, 2], angle.cos() * FORWARD + angle.sin() * towards)
+    assert not trajectory.positions.any()
 
 
 def test_roll_is_clockwise_from_behind_the_camera() -> None:
-    path = moves.roll(90, frames=2)
-    assert close(path.rotations[-1, :, 2], FORWARD)
-    assert close(path.rotations[-1, :, 0], DOWN)  # the camera's right side now points down
+    trajectory = moves.roll(90, frames=2)
+    assert close(trajectory.rotations[-1, :, 2], FORWARD)
+    assert close(trajectory.rotations[-1, :, 0], DOWN)  # the camera's right side now points down
     horizon = seen(moves.roll(10, frames=2), [1.0, 0.0, 2.0])
     assert horizon[-1, 1] < horizon[0, 1]  # its right end climbs in the picture
 
 
 def test_contents_move_against_the_camera() -> None:
-    for path, axis, sign in [
+    for trajectory, axis, sign in [
         (moves.pan(10), 0, -1), (moves.tilt(10), 1, +1), (moves.truck(0.5), 0, -1), (moves.pedestal(0.3), 1, +1),
     ]:  # fmt: skip
-        pixels = seen(path, [0, 0, 2.0])
+        pixels = seen(trajectory, [0, 0, 2.0])
         assert sign * (pixels[-1, axis] - pixels[0, axis]) > 10
     pixels = seen(moves.dolly(0.5), [0.2, 0, 2.0])
     assert pixels[-1, 0] > pixels[0, 0]  # approaching spreads the picture
@@ -109,51 +90,51 @@ def test_contents_move_against_the_camera() -> None:
 @settings(max_examples=30)
 @given(degrees=st.floats(-400, 400), depth=st.floats(0.1, 50), easing=st.sampled_from(EASINGS))
 def test_orbit_keeps_the_subject_centred_at_one_distance(degrees: float, depth: float, easing: moves.Easing) -> None:
-    path = moves.orbit(degrees, depth, frames=13, easing=easing)
-    assert close(seen(path, [0, 0, depth]), torch.tensor([416.0, 240.0]).double(), 1e-6)
-    distance = (path.positions - depth * FORWARD).norm(dim=-1)
+    trajectory = moves.orbit(degrees, depth, frames=13, easing=easing)
+    assert close(seen(trajectory, [0, 0, depth]), torch.tensor([416.0, 240.0]).double(), 1e-6)
+    distance = (trajectory.positions - depth * FORWARD).norm(dim=-1)
     assert close(distance / depth, torch.ones(13).double())
 
 
 def test_orbit_goes_right_and_counter_clockwise_from_above() -> None:
-    path = moves.orbit(90, 2.0, frames=3)
-    assert close(path.positions[-1], torch.tensor([2.0, 0, 2.0]).double())
-    assert close(path.rotations[-1, :, 2], LEFT)  # from the right side it looks left
+    trajectory = moves.orbit(90, 2.0, frames=3)
+    assert close(trajectory.positions[-1], torch.tensor([2.0, 0, 2.0]).double())
+    assert close(trajectory.rotations[-1, :, 2], LEFT)  # from the right side it looks left
     assert close(moves.orbit(-90, 2.0, frames=3).rotations[-1, :, 2], RIGHT)
 
 
 def test_arc_climbs_on_the_sphere_without_roll() -> None:
-    path = moves.arc(40, 30, 2.0)
-    assert close((path.positions - 2.0 * FORWARD).norm(dim=-1), torch.full((81,), 2.0).double())
-    assert close(seen(path, [0, 0, 2.0]), torch.tensor([416.0, 240.0]).double(), 1e-6)
-    assert float(path.positions[-1, 1]) == pytest.approx(-2.0 * 0.5)  # 30 degrees up at radius 2
-    assert close(path.rotations[:, 1, 0], torch.zeros(81).double())  # the camera's x axis stays level
+    trajectory = moves.arc(40, 30, 2.0)
+    assert close((trajectory.positions - 2.0 * FORWARD).norm(dim=-1), torch.full((81,), 2.0).double())
+    assert close(seen(trajectory, [0, 0, 2.0]), torch.tensor([416.0, 240.0]).double(), 1e-6)
+    assert float(trajectory.positions[-1, 1]) == pytest.approx(-2.0 * 0.5)  # 30 degrees up at radius 2
+    assert close(trajectory.rotations[:, 1, 0], torch.zeros(81).double())  # the camera's x axis stays level
 
 
 def test_spiral_ends_nearer_by_the_approach() -> None:
-    path = moves.spiral(270, 0.5, 2.0)
-    distance = (path.positions - 2.0 * FORWARD).norm(dim=-1)
+    trajectory = moves.spiral(270, 0.5, 2.0)
+    distance = (trajectory.positions - 2.0 * FORWARD).norm(dim=-1)
     assert float(distance[-1]) == pytest.approx(1.5)
     assert (distance.diff() < 0).all()
-    assert close(seen(path, [0, 0, 2.0]), torch.tensor([416.0, 240.0]).double(), 1e-6)
-    assert path.positions[5, 0] > 0
+    assert close(seen(trajectory, [0, 0, 2.0]), torch.tensor([416.0, 240.0]).double(), 1e-6)
+    assert trajectory.positions[5, 0] > 0
 
 
 def test_crane_rises_straight_and_looks_down_at_the_subject() -> None:
-    path = moves.crane(1.0, 2.0)
-    assert close(path.positions[-1], UP)
-    assert close(seen(path, [0, 0, 2.0]), torch.tensor([416.0, 240.0]).double(), 1e-6)
-    assert path.rotations[-1, 1, 2] > 0
+    trajectory = moves.crane(1.0, 2.0)
+    assert close(trajectory.positions[-1], UP)
+    assert close(seen(trajectory, [0, 0, 2.0]), torch.tensor([416.0, 240.0]).double(), 1e-6)
+    assert trajectory.rotations[-1, 1, 2] > 0
 
 
 # -- the lens --------------------------------------------------------------------------------------------------------
 
 
 def test_zoom_changes_only_the_lens_by_an_even_factor() -> None:
-    path = moves.zoom(from_mm=28, to_mm=70, frames=11)
-    assert torch.equal(path.camera_to_world, moves.static(frames=11).camera_to_world)
-    assert focal_mm(path)[[0, -1]].tolist() == pytest.approx([28.0, 70.0])
-    factor = focal_mm(path)[1:] / focal_mm(path)[:-1]
+    trajectory = moves.zoom(from_mm=28, to_mm=70, frames=11)
+    assert torch.equal(trajectory.camera_to_world, moves.static(frames=11).camera_to_world)
+    assert focal_mm(trajectory)[[0, -1]].tolist() == pytest.approx([28.0, 70.0])
+    factor = focal_mm(trajectory)[1:] / focal_mm(trajectory)[:-1]
     assert close(factor, factor[:1].expand(10))
     assert focal_mm(moves.zoom(to_mm=70, focal_mm=35))[0] == pytest.approx(35.0)
 
@@ -165,11 +146,11 @@ def test_zoom_refuses_two_starts() -> None:
 
 @given(distance=st.floats(-3, 1.8), depth=st.just(2.0))
 def test_dolly_zoom_keeps_the_subject_s_size(distance: float, depth: float) -> None:
-    path = moves.dolly_zoom(distance, depth, frames=7)
-    size = (seen(path, [0.3, 0.2, depth]) - seen(path, [-0.3, -0.2, depth])).abs()
+    trajectory = moves.dolly_zoom(distance, depth, frames=7)
+    size = (seen(trajectory, [0.3, 0.2, depth]) - seen(trajectory, [-0.3, -0.2, depth])).abs()
     assert close(size, size[:1].expand(7, 2), 1e-6)
     if abs(distance) > 1e-3:
-        behind = seen(path, [0.3, 0, 2 * depth])[:, 0]
+        behind = seen(trajectory, [0.3, 0, 2 * depth])[:, 0]
         assert float(behind[-1] - behind[0]) * distance < 0  # going in, the background shrinks
 
 
@@ -192,11 +173,11 @@ def test_handheld_is_frozen() -> None:
 
 
 def test_handheld_has_the_size_it_says_and_is_smooth() -> None:
-    path = moves.handheld(degrees=0.5, sway=0.02, seed=1, frames=6001, fps=16)
-    assert close(path.positions.std(dim=0) / 0.02, torch.ones(3).double(), 0.1)
-    pan = torch.atan2(path.rotations[:, 0, 2], path.rotations[:, 2, 2]).rad2deg()
+    trajectory = moves.handheld(degrees=0.5, sway=0.02, seed=1, frames=6001, fps=16)
+    assert close(trajectory.positions.std(dim=0) / 0.02, torch.ones(3).double(), 0.1)
+    pan = torch.atan2(trajectory.rotations[:, 0, 2], trajectory.rotations[:, 2, 2]).rad2deg()
     assert float(pan.std()) == pytest.approx(0.5, rel=0.1)
-    spectrum = torch.fft.rfft(path.positions[:, 0] - path.positions[:, 0].mean()).abs().square()
+    spectrum = torch.fft.rfft(trajectory.positions[:, 0] - trajectory.positions[:, 0].mean()).abs().square()
     hertz = torch.fft.rfftfreq(6001, 1 / 16)
     assert float(spectrum[hertz > 2.8].sum() / spectrum.sum()) < 1e-3
 
@@ -222,46 +203,6 @@ def test_easing_is_gentle_where_it_says() -> None:
     assert max(first_and_last_step("ease")) < 0.1
     assert first_and_last_step("ease_in") == pytest.approx((0.0125, 1.9875))
     assert first_and_last_step("ease_out") == pytest.approx((1.9875, 0.0125))
-
-
-# -- the loops of the Revisit protocol -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", moves.REVISIT_LOOPS)
-@pytest.mark.parametrize("easing", ["linear", "ease"])
-def test_loops_are_away_and_back_in_the_protocol_s_windows(name: str, easing: moves.Easing) -> None:
-    path = moves.REVISIT_LOOPS[name](easing=easing)
-    distance = path.positions.norm(dim=-1)
-    assert (distance[36:41] >= distance.max() * (1 - 1e-12)).all()
-    assert (distance[1:36].diff() > 0).all()
-    assert (distance[41:76].diff() < 0).all()
-    assert torch.equal(path.camera_to_world[76:], torch.eye(4).double().expand(5, 4, 4))
-
-
-@pytest.mark.parametrize("name", moves.REVISIT_LOOPS)
-@given(frames=st.integers(2, 200), amount=st.floats(-3, 3))
-@settings(max_examples=20)
-def test_loops_close_exactly_at_any_length(name: str, frames: int, amount: float) -> None:
-    path = moves.REVISIT_LOOPS[name](amount, frames=frames)
-    assert torch.equal(path.camera_to_world[-1], path.camera_to_world[0])
-
-
-def test_only_the_nonpalindromic_loop_returns_another_way() -> None:
-    for name, make in moves.REVISIT_LOOPS.items():
-        out, back = make().positions[:37], make().positions[40:77].flip(0)
-        apart = float(torch.cdist(out[10:27], back).min(dim=1).values.max())
-        assert (apart > 0.3) == (name == "loop_nonpalindromic")
-    path = moves.loop_nonpalindromic(0.5, 2.0)
-    assert close(path.positions[38], 0.5 * RIGHT)
-    assert path.positions[18, 2] > 0.2
-    assert path.positions[58, 2] < -0.2
-    assert close(seen(path, [0, 0, 2.0]), torch.tensor([416.0, 240.0]).double(), 1e-6)
-
-
-def test_loops_go_the_way_of_their_moves() -> None:
-    assert close(moves.loop_truck(0.4).camera_to_world[38], moves.truck(0.4).camera_to_world[-1])
-    assert close(moves.loop_dolly(0.4).camera_to_world[38], moves.dolly(0.4).camera_to_world[-1])
-    assert close(moves.loop_orbit(25, 3.0).camera_to_world[38], moves.orbit(25, 3.0).camera_to_world[-1])
 
 
 # -- bad numbers -----------------------------------------------------------------------------------------------------

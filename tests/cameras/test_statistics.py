@@ -1,4 +1,4 @@
-"""Paths in numbers, against paths whose numbers are known."""
+"""Statistics of trajectories whose values are known."""
 
 from __future__ import annotations
 
@@ -49,16 +49,16 @@ def test_the_lens() -> None:
 
 
 def test_fov_of_an_off_centre_principal_point_and_of_xi() -> None:
-    path = moves.static(focal_mm=18, frames=1)
-    assert trajectory_statistics(path.cropped(416, 480, left=0)).horizontal_fov == pytest.approx((45.0, 45.0))
-    assert trajectory_statistics(path.replace(xi=1.0)).horizontal_fov == pytest.approx((180.0, 180.0))
+    trajectory = moves.static(focal_mm=18, frames=1)
+    assert trajectory_statistics(trajectory.cropped(416, 480, left=0)).horizontal_fov == pytest.approx((45.0, 45.0))
+    assert trajectory_statistics(trajectory.replace(xi=1.0)).horizontal_fov == pytest.approx((180.0, 180.0))
 
 
 def test_moments_are_those_of_the_tokens() -> None:
-    path = random_trajectory(frames=9, seed=2)
-    tokens = CameraTokens.from_trajectory(path, (9, 15, 26), temporal_stride=1)
+    trajectory = random_trajectory(frames=9, seed=2)
+    tokens = CameraTokens.from_trajectory(trajectory, (9, 15, 26), temporal_stride=1)
     magnitude = tokens.ray[0, :, 3:].double().norm(dim=-1)
-    moment = trajectory_statistics(path).moment
+    moment = trajectory_statistics(trajectory).moment
     assert moment.median == pytest.approx(float(magnitude.quantile(0.5)), rel=1e-2)
     assert moment.percentile_5 == pytest.approx(float(magnitude.quantile(0.05)), rel=1e-2)
     assert moment.percentile_95 == pytest.approx(float(magnitude.quantile(0.95)), rel=1e-2)
@@ -66,8 +66,8 @@ def test_moments_are_those_of_the_tokens() -> None:
 
 
 def test_moments_scale_with_the_path() -> None:
-    path = moves.orbit(40)
-    small, large = trajectory_statistics(path).moment, trajectory_statistics(path.scaled(10)).moment
+    trajectory = moves.orbit(40)
+    small, large = trajectory_statistics(trajectory).moment, trajectory_statistics(trajectory.scaled(10)).moment
     assert large.median == pytest.approx(10 * small.median)
 
 
@@ -77,10 +77,10 @@ def test_one_frame() -> None:
 
 
 def test_compare_with_itself_and_with_the_same_path_in_another_world() -> None:
-    path = moves.orbit(40, frames=9)
-    elsewhere = path.replace(camera_to_world=random_trajectory(1).camera_to_world[0] @ path.camera_to_world)
-    for other in (path, elsewhere):
-        difference = compare(path, other)
+    trajectory = moves.orbit(40, frames=9)
+    elsewhere = trajectory.replace(camera_to_world=random_trajectory(1).camera_to_world[0] @ trajectory.camera_to_world)
+    for other in (trajectory, elsewhere):
+        difference = compare(trajectory, other)
         assert difference.max_rotation < 1e-9
         assert difference.max_translation < 1e-9
         assert difference.path_length_ratio == pytest.approx(1.0)

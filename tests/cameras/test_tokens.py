@@ -58,7 +58,7 @@ def test_the_anchor_frame_has_no_moment_and_another_anchor_can_be_chosen():
 def test_anchored_rays_do_not_depend_on_the_world():
     trajectory = random_trajectory(9)
     elsewhere = trajectory.replace(camera_to_world=random_poses(1, seed=77)[0] @ trajectory.camera_to_world)
-    a, b = (CameraTokens.from_trajectory(path, (3, 2, 2)).rows for path in (trajectory, elsewhere))
+    a, b = (CameraTokens.from_trajectory(one, (3, 2, 2)).rows for one in (trajectory, elsewhere))
     torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-5)
 
 
@@ -105,12 +105,12 @@ def test_grids_that_are_none_are_one_sentence(grid):
 
 
 def test_rows_and_columns_exchanged_are_noticed():
-    path = smooth_trajectory(9, 832, 480)
+    trajectory = smooth_trajectory(9, 832, 480)
     with pytest.warns(UserWarning, match=r"55.5 x 18.5 pixels are not square"):
-        CameraTokens.from_trajectory(path, (3, 26, 15))
+        CameraTokens.from_trajectory(trajectory, (3, 26, 15))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        CameraTokens.from_trajectory(path, (3, 15, 26))
+        CameraTokens.from_trajectory(trajectory, (3, 15, 26))
 
 
 def test_offsets_are_one_number_or_one_per_clip(tokens):
@@ -150,12 +150,12 @@ def test_augmentation_touches_the_offset_alone_at_the_stated_rate(tokens):
     "stride, groups", [(4, [[0, 0, 0, 0], [1, 2, 3, 4]]), (1, [[0] * 4, [1] * 4]), (2, [[0] * 4, [1, 1, 2, 2]])]
 )
 def test_a_row_knows_its_lens_its_place_and_the_raw_frames_it_stands_for(stride, groups):
-    path = random_trajectory(stride + 1, xi=0.3)
-    tokens = CameraTokens.from_trajectory(path, (2, 4, 4), anchor=None, temporal_stride=stride)
+    trajectory = random_trajectory(stride + 1, xi=0.3)
+    tokens = CameraTokens.from_trajectory(trajectory, (2, 4, 4), anchor=None, temporal_stride=stride)
     assert tokens.xi.shape == (1, 32, 1) and torch.allclose(tokens.xi, torch.tensor(0.3))
     assert tokens.position[0, :5].tolist() == [[0, 0], [0, 1], [0, 2], [0, 3], [1, 0]]
     assert tokens.position[0, 21].tolist() == [1, 1]
     for token, group in ((3, groups[0]), (20, groups[1])):
-        expected = path.world_to_camera[group, :3].flatten(1).float()
+        expected = trajectory.world_to_camera[group, :3].flatten(1).float()
         torch.testing.assert_close(tokens.raw_frames[0, token, :, :12], expected)
     torch.testing.assert_close(tokens.raw_frames[:, :, 3, 12:], tokens.intrinsics)  # the last one is the latent pose

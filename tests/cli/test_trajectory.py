@@ -31,8 +31,8 @@ def test_make_show_convert_compare(capsys: pytest.CaptureFixture[str]) -> None:
     assert "28 to 50 mm" in capsys.readouterr().out
 
     assert run("show path.json") == 0
-    assert "drew path.path.png" in capsys.readouterr().out
-    assert Path("path.path.png").exists()
+    assert "drew path.trajectory.png" in capsys.readouterr().out
+    assert Path("path.trajectory.png").exists()
 
     assert run("convert path.json path.txt --to re10k --scale 2 --frames 17 --size 320x176 --anchor") == 0
     assert "it loses image size" in capsys.readouterr().out

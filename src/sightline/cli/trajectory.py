@@ -110,7 +110,7 @@ class Show(_Reading):
     files: Annotated[Positional[tuple[Path, ...]], arg(metavar="FILE ...", help_behavior_hint="")] = ()
     """Trajectory files, or COLMAP folders."""
     plot: OptionalFile = None
-    """Figure to draw: .png, .svg or .pdf; by default NAME.path.png in the current folder."""
+    """Figure to draw: .png, .svg or .pdf; by default NAME.trajectory.png in the current folder."""
     latent: bool = False
     """Show the poses of the latent frames: every fourth, of 4 k + 1 frames."""
 
@@ -127,10 +127,10 @@ class Show(_Reading):
             trajectories = [_latent_frames(name, one) for name, one in zip(names, trajectories, strict=True)]
         if len(trajectories) == 1:
             print_statistics(names[0], trajectories[0])
-            default, title, labels = Path(f"{Path(names[0]).stem}.path.png"), names[0], None
+            default, title, labels = Path(f"{Path(names[0]).stem}.trajectory.png"), names[0], None
         else:
             print_summary(names, trajectories)
-            default, title, labels = Path("paths.png"), f"{len(trajectories)} camera paths", names
+            default, title, labels = Path("trajectories.png"), f"{len(trajectories)} camera paths", names
         plot = self.plot or default
         draw_trajectories(trajectories, plot, title=title, labels=labels)
         print_line(f"drew {plot}")

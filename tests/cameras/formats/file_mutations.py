@@ -77,8 +77,8 @@ def _number(data: bytes, chance: random.Random) -> bytes:
     numbers = list(NUMBER.finditer(data))
     if not numbers:
         return data
-    found = chance.choice(numbers)
-    return data[: found.start()] + chance.choice(NASTY_TOKENS) + data[found.end() :]
+    match = chance.choice(numbers)
+    return data[: match.start()] + chance.choice(NASTY_TOKENS) + data[match.end() :]
 
 
 def _json_value(data: bytes, chance: random.Random) -> bytes:
