@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.cameras import moves
-from tests.cameras.move_checks import close, seen
+from tests.cameras.move_checks import RIGHT, close, seen
 
 
 @pytest.mark.parametrize("name", moves.REVISIT_LOOPS)

@@ -77,7 +77,9 @@ def measure_psnr(
     clips: two or more of each source (see `held_out_clips`). The other clip is the next one of the same source.
     """
     if len({clip.source for clip in clips}) * 2 > len(clips):
-        raise SightlineError(f"clips has {len(clips)}: expected two of each style or more, for another clip's trajectory.")
+        raise SightlineError(
+            f"clips has {len(clips)}: expected two of each style or more, for another clip's trajectory."
+        )
     by_clip: dict[str, list[float]] = {}
     by_style: dict[str, dict[str, list[float]]] = {}
     by_frame: dict[str, list[np.ndarray]] = {}
