@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class SightlineError(ValueError):
-    """Bad input, told in one sentence: the argument, file or line, what was found, what is expected.
+    """Bad input, described in one sentence: the argument, file or line, the value it has, and what is expected.
 
     frame: the frame of a trajectory that is to blame, where there is one; file readers turn it into a line.
     """
