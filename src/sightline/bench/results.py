@@ -105,9 +105,6 @@ class BenchResults:
     training: StepTable | None = None
     kernels: list[KernelRow] | None = None
 
-    def steps_of(self, what: What) -> StepTable | None:
-        return {"inference": self.inference, "training": self.training, "kernels": None}[what]
-
 
 @dataclass
 class BenchReport:

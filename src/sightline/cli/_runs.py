@@ -9,9 +9,9 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from sightline.cli._console import print_line
+from sightline.option_types import OptionalText
 
 _Folders = Annotated[Positional[tuple[Path, ...]], arg(metavar="RUN ...", help_behavior_hint="")]
-Text = Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")]
 
 
 @dataclass
@@ -42,7 +42,7 @@ class VBench:
     """Existing results files of VBench; GT=FILE is that of the real videos."""
     environment: Annotated[Path, arg(metavar="DIR")] = Path("~/.cache/sightline/vbench")
     """Virtual environment of VBench; created if it does not exist."""
-    python: Text = None
+    python: OptionalText = None
     """Python to create it with; VBench's pinned dependencies have wheels up to 3.11."""
     device: str = "cuda"
     """Device that VBench runs on."""

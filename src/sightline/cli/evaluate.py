@@ -20,10 +20,10 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 from sightline.checks import whole_number
 from sightline.cli._console import print_line
 from sightline.cli._launch import clean_exit, launched, one_progress_bar
-from sightline.cli._runs import Compare, Text, VBench
+from sightline.cli._runs import Compare, VBench
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
-from sightline.option_types import OptionalFloat, OptionalInt, OptionalSize
+from sightline.option_types import OptionalFloat, OptionalInt, OptionalSize, OptionalText
 from sightline.parsing import parse_size
 
 _Output = Annotated[
@@ -61,7 +61,7 @@ class _Generating:
     """Guidance on the camera; the paper uses 1."""
     seed: int = 0
     """Seed of the first clip; each clip has the next."""
-    label: Text = None
+    label: OptionalText = None
     """Name of this model in tables; default: the name of its camera weights or of its folder."""
 
 

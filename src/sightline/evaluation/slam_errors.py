@@ -54,10 +54,6 @@ class RelativeErrors:
     def mean_translation(self) -> float:
         return float(self.translation.mean())
 
-    @property
-    def rmse_translation(self) -> float:
-        return float(self.translation.square().mean().sqrt())
-
 
 def umeyama_ate(
     estimated: Trajectory | Any, reference: Trajectory | Any, group: Literal["se3", "sim3"] = "sim3"
