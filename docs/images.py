@@ -30,9 +30,8 @@ SUBJECT = 2.0  # metres: the target_depth of the moves
 
 
 def main() -> None:
-    sightline("trajectory", "make", "orbit:30+zoom:28>50", "--plot", str(HERE / "path.png"))
     sources = [f"worlds:{style}?clips=100" for style in WORLDS]
-    sightline("data", "stats", *sources, "--frames", "33", "--size", "128x128", "--plot", str(HERE / "moments.png"))
+    sightline("data", "stats", *sources, "--num-frames", "33", "--size", "128x128", "--plot", str(HERE / "moments.png"))
     worlds_sheet().save(HERE / "worlds.jpg", quality=82)
     first_frame()
     six_moves()
@@ -48,10 +47,10 @@ def worlds_sheet() -> Image.Image:
             Image.open(write_world_preview(style, seed, folder, clips=4)[0]).copy() for style, seed in WORLDS.items()
         ]
     width, height = (max(side) for side in zip(*(sheet.size for sheet in sheets), strict=True))
-    whole = Image.new("RGB", (2 * width, 2 * height), "white")
+    combined = Image.new("RGB", (2 * width, 2 * height), "white")
     for number, sheet in enumerate(sheets):
-        whole.paste(sheet, (number % 2 * width, number // 2 * height))
-    return whole
+        combined.paste(sheet, (number % 2 * width, number // 2 * height))
+    return combined
 
 
 def first_frame() -> None:
@@ -102,15 +101,15 @@ def level_view(scene: Any, pose: Any, lens: Any) -> Any:  # [4, 4] -> [4, 4]
 
 
 def six_moves() -> None:
-    """The shipped first frame under six moves, as the lab model films them; prints how near to the truth."""
-    films = {move: film_from(FIRST_VIEW, move) for move in MOVES}
-    write_moving(HERE / "moves.webp", films, columns=3)
-    for move, made in films.items():
-        print(against_truth(FIRST_VIEW, move, made)[1])
+    """Six videos that the lab model generates from the shipped first frame, one per move; prints their PSNR to the true view."""
+    videos = {move: generate_from(FIRST_VIEW, move) for move in MOVES}
+    write_animation(HERE / "moves.webp", videos, columns=3)
+    for move, generated in videos.items():
+        print(against_truth(FIRST_VIEW, move, generated)[1])
 
 
 def four_scenes() -> None:
-    """Four held-out scenes under one move, and true beside generated."""
+    """Four held-out scenes with one move, and the true video beside the generated one."""
     import sightline as sl
     from sightline.backbones.model_info import LAB
     from sightline.evaluation.held_out import held_out_clips
@@ -119,14 +118,14 @@ def four_scenes() -> None:
 
     pipe = shipped_pipeline()
     held_out = held_out_clips(16)
-    films = {}
-    for clip in (held_out[place] for place in SCENES):
+    videos = {}
+    for clip in (held_out[index] for index in SCENES):
         label = f"{clip.source}: {ONE_MOVE}"
-        films[label] = sl.generate(pipe, clip.frames[0], clip.caption, path(ONE_MOVE))
-    write_moving(HERE / "scenes.webp", films, columns=4)
-    films = {}
-    for clip in (held_out[place] for place in SCENES):
-        made = generate_clip(
+        videos[label] = sl.generate(pipe, clip.frames[0], clip.caption, trajectory_of(ONE_MOVE))
+    write_animation(HERE / "scenes.webp", videos, columns=4)
+    videos = {}
+    for clip in (held_out[index] for index in SCENES):
+        generated = generate_clip(
             pipe,
             clip,
             clip.trajectory,
@@ -134,44 +133,47 @@ def four_scenes() -> None:
             guidance_scale=LAB.guidance_scale,
             seed=0,
         )
-        films[f"{clip.source}: true, generated"] = side_by_side(clip.frames, made)
-    write_moving(HERE / "beside.webp", films, columns=2)
+        videos[f"{clip.source}: true, generated"] = side_by_side(clip.frames, generated)
+    write_animation(HERE / "beside.webp", videos, columns=2)
 
 
-def film_from(view: tuple[str, int], move: str, **options: Any) -> np.ndarray:  # [T, H, W, 3] uint8
-    """What the lab model makes of the first frame of a view (style, seed)."""
+def generate_from(view: tuple[str, int], move: str, **options: Any) -> np.ndarray:  # [T, H, W, 3] uint8
+    """The video that the lab model generates from the first frame of a view (style, seed)."""
     import sightline as sl
 
     shot = still(*first_view(*view))
-    return sl.generate(shipped_pipeline(), shot.frames[0].numpy(), shot.caption, path(move), **options)
+    return sl.generate(shipped_pipeline(), shot.frames[0].numpy(), shot.caption, trajectory_of(move), **options)
 
 
-def against_truth(view: tuple[str, int], move: str, made: np.ndarray) -> tuple[float, str]:
-    """How much nearer a film is than its frozen first frame to what a true camera would have seen (dB), and in words."""
+def against_truth(view: tuple[str, int], move: str, generated: np.ndarray) -> tuple[float, str]:
+    """PSNR of a video to the true view, in dB above that of its first frame repeated; and a line of text with details."""
     from sightline.images import psnr
     from sightline.worlds import render_clip
 
     scene, _, pose = first_view(*view)
-    way = path(move)
-    true = render_clip(scene, way.replace(camera_to_world=pose @ way.camera_to_world, unit="metre")).frames.numpy()
+    trajectory = trajectory_of(move)
+    poses = pose @ trajectory.camera_to_world
+    true = render_clip(scene, trajectory.replace(camera_to_world=poses, unit="metre")).frames.numpy()
     frozen = np.repeat(true[:1], len(true), axis=0)
-    middle = way.height // 2
+    middle = trajectory.height // 2
     parts = {
         "all": np.s_[1:],
         "last frame": np.s_[-1:],
         "upper half": np.s_[1:, :middle],
         "lower half": np.s_[1:, middle:],
     }
-    found = {name: [psnr(video[part], true[part]).mean() for video in (made, frozen)] for name, part in parts.items()}
-    words = ", ".join(f"{name} {mine:.2f} dB (frozen {theirs:.2f})" for name, (mine, theirs) in found.items())
-    return float(found["all"][0] - found["all"][1]), f"{view[0]} {view[1]}, {move}: {words}"
+    scores = {
+        name: [psnr(video[part], true[part]).mean() for video in (generated, frozen)] for name, part in parts.items()
+    }
+    words = ", ".join(f"{name} {own:.2f} dB (frozen {baseline:.2f})" for name, (own, baseline) in scores.items())
+    return float(scores["all"][0] - scores["all"][1]), f"{view[0]} {view[1]}, {move}: {words}"
 
 
 def try_first_views(number: int) -> None:
-    """Prints how well the lab model films from other first frames, all of scenes that training never saw.
+    """Print how well the lab model does from other first frames, all of scenes that are not in the training data.
 
-    The default move in 4 steps from each of the first `number` views that have something to go around; then all moves,
-    as they are filmed by default, from the three that gained most over their frozen first frame.
+    First the default move, in 4 steps, from the first `number` views that have something to go around. Then all moves, with the
+    default number of steps, from the three views with the largest gain over the first frame repeated.
     """
     views = islice((view for seed in count(1_000_000) if stands_free(view := ("orbit", seed))), number)
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
@@ -191,7 +193,7 @@ def stands_free(view: tuple[str, int]) -> bool:
 
 
 def try_view(view: tuple[str, int], move: str, **options: Any) -> tuple[float, str, tuple[str, int]]:
-    return (*against_truth(view, move, film_from(view, move, **options)), view)
+    return (*against_truth(view, move, generate_from(view, move, **options)), view)
 
 
 @cache
@@ -201,22 +203,22 @@ def shipped_pipeline() -> Any:
     return sl.load_pipeline()
 
 
-def path(move: str) -> Any:
+def trajectory_of(move: str) -> Any:
     from sightline.cameras import moves
     from sightline.lab.models import NUM_FRAMES, SIZE
 
     return moves.parse(move, frames=NUM_FRAMES, width=SIZE, height=SIZE)
 
 
-def write_moving(file: Path, films: dict[str, np.ndarray], columns: int) -> None:
-    """A grid of labelled films that plays for ever, there and back."""
+def write_animation(file: Path, videos: dict[str, np.ndarray], columns: int) -> None:
+    """Write a grid of labelled videos that plays forwards and backwards in a loop."""
     cells = []
-    for label, film in films.items():
+    for label, video in videos.items():
         labelled = []
-        for frame in film:
-            cell = Image.new("RGB", (film.shape[2] + 4, film.shape[1] + 18), "white")
+        for frame in video:
+            cell = Image.new("RGB", (video.shape[2] + 4, video.shape[1] + 18), "white")
             cell.paste(Image.fromarray(frame), (2, 2))
-            ImageDraw.Draw(cell).text((4, film.shape[1] + 4), label, fill=(34, 38, 43), font_size=10)
+            ImageDraw.Draw(cell).text((4, video.shape[1] + 4), label, fill=(34, 38, 43), font_size=10)
             labelled.append(np.asarray(cell))
         cells.append(np.stack(labelled))
     while len(cells) % columns:

@@ -60,6 +60,18 @@ def test_every_command_and_option_exists(page):
     assert not unknown
 
 
+def test_the_script_of_the_pictures_uses_options_that_exist():
+    calls = [
+        [word.value for word in node.args if isinstance(word, ast.Constant)]
+        for node in ast.walk(ast.parse((ROOT / "docs/images.py").read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "sightline"
+    ]
+    assert calls
+    for verb, subcommand, *words in calls:
+        options = {word[2:].replace("-", "_") for word in words if word.startswith("--")}
+        assert options <= fields(SOURCE / "cli" / f"{verb}.py", subcommand.title())
+
+
 @each_page
 def test_every_option_belongs_to_some_command(page):
     """Options that a text names without their command."""
@@ -149,6 +161,15 @@ def option_names(verb: str) -> set[str]:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
     }
     return fields | {"name", "resume", "help", "version"}  # read by hand
+
+
+def fields(file: Path, name: str) -> set[str]:
+    """The fields of a dataclass of a file, with those of its bases in the same file."""
+    classes = {node.name: node for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef)}
+    if name not in classes:
+        return set()
+    own = {getattr(node.target, "id", "") for node in classes[name].body if isinstance(node, ast.AnnAssign)}
+    return own.union(*(fields(file, getattr(base, "id", "")) for base in classes[name].bases))
 
 
 def module_file(module: str) -> Path:
