@@ -17,6 +17,7 @@ import sightline
 ROOT = Path(__file__).parents[1]
 SOURCE = Path(sightline.__file__).parent
 BASE = "base modules"  # the modules directly below sightline, such as errors and files
+ALLOWED = {("sightline.cameras.trajectory", "sightline.figures")}  # Trajectory.plot, a wrapper that users expect there
 
 
 def package_order() -> list[str]:
@@ -41,6 +42,8 @@ def violations(source: Path, order: list[str]) -> list[str]:
             continue
         for line, target in imported_modules(module, file, modules, exports):
             imported = package_of(target, modules)
+            if (module, target) in ALLOWED:
+                continue
             if imported not in order or order.index(imported) > order.index(package):
                 sentences.append(f"{file}:{line}: {package} imports {target} of the later package {imported}.")
     return sentences
@@ -61,24 +64,37 @@ def package_of(module: str, modules: dict[str, Path]) -> str:
 def imported_modules(
     module: str, file: Path, modules: dict[str, Path], exports: dict[str, str]
 ) -> Iterator[tuple[int, str]]:
-    """The line and the name of each module below sightline that a file imports; `import sightline` alone is allowed."""
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    """The line and the name of each module below sightline that a file imports, or uses as `sightline.name`."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    roots = _names_of_the_root(tree)
+    for node in ast.walk(tree):
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             origin = _origin(node, module, is_package=file.name == "__init__.py")
             for alias in node.names:
-                whole = f"{origin}.{alias.name}"
-                if origin == "sightline" and whole not in modules:  # a public name lives where the root imports it from
-                    names.append(exports.get(alias.name, origin))
+                submodule = f"{origin}.{alias.name}"
+                if submodule not in modules and origin == "sightline":
+                    names.append(
+                        exports.get(alias.name, origin)
+                    )  # a public name is defined where the root imports it from
                 else:
-                    names.append(whole if whole in modules else origin)
+                    names.append(submodule if submodule in modules else origin)
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in roots:
+            submodule = f"sightline.{node.attr}"
+            names = [submodule if submodule in modules else exports.get(node.attr, "sightline")]
         elif isinstance(node, ast.Call) and _called(node) in ("import_module", "__import__") and node.args:
             names = _literal(node)
         for name in names:
             if name.startswith("sightline."):
                 yield node.lineno, name
+
+
+def _names_of_the_root(tree: ast.Module) -> set[str]:
+    """What `import sightline` and `import sightline as sl` bind."""
+    aliases = [alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    return {alias.asname or alias.name for alias in aliases if alias.name == "sightline"}
 
 
 def _exports(root: Path) -> Iterator[tuple[str, str]]:
@@ -124,6 +140,8 @@ def test_packages_import_only_earlier_ones():
         "def function():\n    from sightline.late.thing import name",
         "if TYPE_CHECKING:\n    from sightline.late import thing",
         "import importlib\nimportlib.import_module('sightline.late.thing')",
+        "def function():\n    import sightline\n    return sightline.late.thing",
+        "import sightline as sl\nsl.public_name()",
     ],
 )
 def test_a_planted_import_of_a_later_package_is_reported(tmp_path, line):
