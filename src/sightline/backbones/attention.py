@@ -46,7 +46,7 @@ class CameraWanAttnProcessor(WanAttnProcessor):
             hidden = encoding("input", hidden, camera_rows)
 
         query, key, value, state = self.query_key_value(attn, hidden, (cos, sin), camera_rows, attend)
-        # Under autocast the norms return float32 while the value is bf16, and flash kernels need one dtype.
+        # Under autocast the norms return float32 while the value is bfloat16, and flash kernels need one dtype.
         query, key = query.to(value.dtype), key.to(value.dtype)
 
         if "attend" in encoding.stages:

@@ -45,18 +45,18 @@ def random_qk(setting: Setting, device: torch.device, with_camera: bool = True) 
     query, key = (torch.randn(1, tokens, dim, device=device, dtype=dtype) for _ in range(2))
     norms = [1 + 0.1 * torch.randn(dim, device=device) for _ in range(2)]
     angle = torch.randn(1, tokens, 1, head_dim // 2, device=device).repeat_interleave(2, -1)
-    camera, weights = None, []
+    camera_rows, weights = None, []
     if with_camera:
-        camera = camera_tokens(setting).rows.to(device)
+        camera_rows = camera_tokens(setting).rows.to(device)
         layer = Scope(alpha=0.5).layer(dim, heads).to(device)
         weights = [getattr(layer, name) for name in ScopeWeights._fields]
-    return query, key, *norms, angle.cos(), angle.sin(), camera, weights, 1e-6, 1e-6, True
+    return query, key, *norms, angle.cos(), angle.sin(), camera_rows, weights, 1e-6, 1e-6, True
 
 
 def _operations(setting: Setting, device: torch.device) -> dict[str, tuple[Callable[[], Any], list[Tensor]]]:
     """A call of each operation, and the tensors it has gradients for."""
     with_camera = random_qk(setting, device)
-    query, key, *norms, cos, sin, camera, weights = with_camera[:8]
+    query, key, *norms, cos, sin, camera_rows, weights = with_camera[:8]
     without: tuple[Any, ...] = (*with_camera[:6], None, [], *with_camera[8:])
     (_, tokens, dim), heads = query.shape, setting.config["num_attention_heads"]
     layer = Scope(alpha=0.5).layer(dim, heads).to(device)
@@ -75,7 +75,7 @@ def _operations(setting: Setting, device: torch.device) -> dict[str, tuple[Calla
             for tensor, weight in zip((query, key), norms, strict=True)
         ]
         rotated = [apply_rope(tensor.unflatten(-1, (heads, -1)), cos, sin) for tensor in normed]
-        return layer("inject", *rotated, rotated[0], camera)[:2]
+        return layer("inject", *rotated, rotated[0], camera_rows)[:2]
 
     pair = [query, key, *norms]
     return {

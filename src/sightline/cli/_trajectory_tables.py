@@ -57,7 +57,7 @@ def print_summary(names: Sequence[str], trajectories: Sequence[Trajectory]) -> N
             )
         )  # fmt: skip
     header = ("file", "frames", "s", "length", "extent", "gap", "turn", "mm", "|m|")
-    print_table(f"{len(trajectories)} camera paths", header, rows)
+    print_table(f"{len(trajectories)} camera trajectories", header, rows)
 
 
 def print_moves() -> None:

@@ -67,7 +67,7 @@ class _ClipOptions:
 
 @dataclass
 class Preview(_ClipOptions):
-    """Write a contact sheet of a few clips, and a video of each with the camera path beside it."""
+    """Write a contact sheet of a few clips, and a video of each with its camera trajectory beside it."""
 
     sources: _Sources = ()
     """The sources of the clips."""

@@ -130,7 +130,7 @@ class Show(_Reading):
             default, title, labels = Path(f"{Path(names[0]).stem}.trajectory.png"), names[0], None
         else:
             print_summary(names, trajectories)
-            default, title, labels = Path("trajectories.png"), f"{len(trajectories)} camera paths", names
+            default, title, labels = Path("trajectories.png"), f"{len(trajectories)} camera trajectories", names
         plot = self.plot or default
         draw_trajectories(trajectories, plot, title=title, labels=labels)
         print_line(f"drew {plot}")
@@ -204,7 +204,7 @@ class Compare(_Reading):
         focal = format_range(float(result.focal.min()), float(result.focal.max()))
         print_line(f"focal length of {names[1]} / {names[0]}: {focal}")
         if self.plot is not None:
-            draw_trajectories(trajectories, self.plot, title="two camera paths", labels=names)
+            draw_trajectories(trajectories, self.plot, title="two camera trajectories", labels=names)
             print_line(f"drew {self.plot}")
 
 

@@ -87,18 +87,18 @@ def source_statistics(
     lengths, turns, moments, normalised, with_near_depth = [], [], [], [], 0
     for shot in progress(sample, f"measuring {source.name}"):
         try:
-            cameras = source.trajectory(shot)
-            spec.starts(len(cameras))
+            trajectory = source.trajectory(shot)
+            spec.starts(len(trajectory))
         except SightlineError as error:
             skips.report(source.name, shot, error)
             continue
-        window = spec.trajectory(cameras, 0, eta=1.0 / spec.scale(cameras, 1.0))  # in the source's own units
+        window = spec.trajectory(trajectory, 0, eta=1.0 / spec.scale(trajectory, 1.0))  # in the source's own units
         statistics = trajectory_statistics(window, _GRID)
         lengths.append(statistics.path_length)
         turns.append(statistics.total_turn)
         moments.append(moment_magnitudes(window, _GRID)[1:].flatten().float())
-        with_near_depth += cameras.near_depth is not None
-        normalised.append(moments[-1] / (cameras.near_depth or 1.0))
+        with_near_depth += trajectory.near_depth is not None
+        normalised.append(moments[-1] / (trajectory.near_depth or 1.0))
     skips.log_count()
     if not moments:
         raise SightlineError(f"{source.name}: none of {len(sample)} shots could be measured, expected at least one.")

@@ -88,7 +88,7 @@ class CameraCtrlLayer(EncodingLayer):
             self.merge_bias.zero_()
 
     def embed(self, camera_rows: Tensor, grid: tuple[int, int, int]) -> tuple[Tensor | None, Tensor]:
-        with torch.autocast(camera_rows.device.type, enabled=False):  # bf16 is too coarse for rays
+        with torch.autocast(camera_rows.device.type, enabled=False):  # bfloat16 is too coarse for rays
             rays = pixel_rays(camera_rows, grid, self.settings.pixels)  # [B, N, 24 p p]
             tokens = linear(rays, self.patch_weight, self.patch_bias).unflatten(1, grid)  # [B, t, h, w, dim]
         picture = tokens.flatten(0, 1).movedim(-1, 1)  # [B t, dim, h, w]

@@ -140,7 +140,7 @@ class EncodingLayer(nn.Module):
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x W^T + b in the dtype of x, so that a model cast to bf16 still computes its rays in float32."""
+    """x W^T + b in the dtype of x, so that a model cast to bfloat16 still computes its rays in float32."""
     return F.linear(x, weight.to(x.dtype), None if bias is None else bias.to(x.dtype))
 
 

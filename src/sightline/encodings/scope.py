@@ -188,7 +188,7 @@ class ScopeLayer(EncodingLayer):
                 nn.init.orthogonal_(head)
 
     def inject(self, query: Tensor, key: Tensor, value: Tensor, camera_rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        # A float32 encoding plus a bf16 query is a float32 sum: it is rounded once.
+        # A float32 encoding plus a bfloat16 query is a float32 sum: it is rounded once.
         ray_q, ray_k = self.encode(camera_rows)
         return (query + ray_q).to(query.dtype), (key + ray_k).to(key.dtype), self.add_to_value(value, camera_rows)
 

@@ -146,7 +146,7 @@ def _draw_heading(
     sizes = {f"{one.width}x{one.height}" for one in trajectories}
     frames, fps = (_range_text(values) for values in (lengths, rates))
     details = f"{frames} frames    {sizes.pop() if len(sizes) == 1 else 'several sizes'}    {fps} fps"
-    figure.text(0.03, 0.945, title or "camera path", fontsize=15, color=INK, weight="bold", va="center")
+    figure.text(0.03, 0.945, title or "camera trajectory", fontsize=15, color=INK, weight="bold", va="center")
     figure.text(0.975, 0.945, details, fontsize=9, color=QUIET, ha="right", va="center")
     if labels is not None:
         for row, (label, view) in enumerate(zip(labels, views, strict=True)):

@@ -45,7 +45,7 @@ def qk(
     flip: bool,
 ) -> tuple[Tensor, Tensor]:
     kernels = _kernels(query, "qk_triton")
-    with _without_autocast(query):  # autocast would round the reference's products to bf16
+    with _without_autocast(query):  # autocast would round the reference's products to bfloat16
         return kernels.qk(query, key, norm_query, norm_key, cos, sin, camera_rows, scope_weights, eps, min_moment, flip)
 
 

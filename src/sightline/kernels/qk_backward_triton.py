@@ -34,7 +34,7 @@ def _along_rows(
     rows, length, query_batch, query_row, key_batch, key_row, eps,
     dim: tl.constexpr, head_dim: tl.constexpr, tokens: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    whole: tl.constexpr = dim % block == 0
+    full_blocks: tl.constexpr = dim % block == 0
     same_angles: tl.constexpr = block % head_dim == 0
     row, known, clip, position = _places(tl.program_id(0) * tokens, rows, length, tokens)
     query += (clip * query_batch + position * query_row)[:, None]
@@ -50,7 +50,7 @@ def _along_rows(
 
     for start in range(0, dim, block):
         channel = start + tl.arange(0, block)
-        here = known[:, None] if whole else known[:, None] & (channel < dim)[None, :]
+        here = known[:, None] if full_blocks else known[:, None] & (channel < dim)[None, :]
         if not same_angles:
             turn_cos, turn_sin = _angles(cos, sin, position, known, start, head_dim, block)
         from_ = row[:, None] * dim + channel[None, :]
@@ -58,12 +58,12 @@ def _along_rows(
         x = tl.load(query + channel[None, :], mask=here, other=0.0).to(tl.float32)
         back = _turned(grad, turn_cos, -turn_sin, tokens, block)
         square_q += _eights(x * x, tokens, block)
-        along_q += _eights(back * _row(norm_query, channel, dim, whole) * x, tokens, block)
+        along_q += _eights(back * _row(norm_query, channel, dim, full_blocks) * x, tokens, block)
         grad = tl.load(grad_key + from_, mask=here, other=0.0).to(tl.float32)
         x = tl.load(key + channel[None, :], mask=here, other=0.0).to(tl.float32)
         back = _turned(grad, turn_cos, -turn_sin, tokens, block)
         square_k += _eights(x * x, tokens, block)
-        along_k += _eights(back * _row(norm_key, channel, dim, whole) * x, tokens, block)
+        along_k += _eights(back * _row(norm_key, channel, dim, full_blocks) * x, tokens, block)
 
     scale_q = 1.0 / tl.sqrt(tl.sum(square_q, axis=1) / dim + eps)
     scale_k = 1.0 / tl.sqrt(tl.sum(square_k, axis=1) / dim + eps)
@@ -80,16 +80,16 @@ def _along_columns(
     rows, length, query_batch, query_row, key_batch, key_row,
     dim: tl.constexpr, head_dim: tl.constexpr, tokens: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    whole: tl.constexpr = dim % block == 0
+    full_blocks: tl.constexpr = dim % block == 0
     start, part = tl.program_id(0) * block, tl.program_id(1).to(tl.int64)
     channel = start + tl.arange(0, block)
-    weight_q, weight_k = _row(norm_query, channel, dim, whole), _row(norm_key, channel, dim, whole)
+    weight_q, weight_k = _row(norm_query, channel, dim, full_blocks), _row(norm_key, channel, dim, full_blocks)
     sum_q = tl.zeros((tokens, block), tl.float32)
     sum_k = tl.zeros((tokens, block), tl.float32)
 
     for first in range(0, run, tokens):
         row, known, clip, position = _places(tl.program_id(1) * run + first, rows, length, tokens)
-        here = known[:, None] if whole else known[:, None] & (channel < dim)[None, :]
+        here = known[:, None] if full_blocks else known[:, None] & (channel < dim)[None, :]
         at = row[:, None] * dim + channel[None, :]
         of = statistics + row * 4
         turn_cos, turn_sin = _angles(cos, sin, position, known, start, head_dim, block)

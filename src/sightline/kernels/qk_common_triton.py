@@ -96,18 +96,18 @@ def _tokens(
 
 
 @triton.jit
-def _row(weight, channel, dim: tl.constexpr, whole: tl.constexpr):  # [dim] -> [1, BLOCK]
-    if whole:
+def _row(weight, channel, dim: tl.constexpr, full_blocks: tl.constexpr):  # [dim] -> [1, BLOCK]
+    if full_blocks:
         return tl.load(weight + channel)[None, :]
     return tl.load(weight + channel, mask=channel < dim, other=0.0)[None, :]
 
 
 @triton.jit
 def _packed(packed, channel, first: tl.constexpr, count: tl.constexpr, width: tl.constexpr, dim: tl.constexpr,
-            whole: tl.constexpr):  # fmt: skip
+            full_blocks: tl.constexpr):  # fmt: skip
     """[dim, width] -> [count, BLOCK]: columns from `first` on."""
     at = packed + channel[None, :] * width + first + tl.arange(0, count)[:, None]
-    if whole:
+    if full_blocks:
         return tl.load(at)
     return tl.load(at, mask=(channel < dim)[None, :], other=0.0)
 
@@ -149,8 +149,8 @@ def _pack(project_q, project_k, ray_norm_q, ray_norm_k, gate_out, packed, grams,
     last = tl.load(gate_out + channel[:, None] * hidden + unit, mask=inside & (unit < hidden), other=0.0)
     tl.store(to + FEATURE_ROWS + unit, last.to(packed.dtype.element_ty), mask=inside)
     row = tl.arange(0, FEATURE_ROWS)[:, None]
-    share = tl.dot(tl.trans(both), both, input_precision="ieee")
-    tl.store(grams + program * (FEATURE_ROWS * FEATURE_ROWS) + row * FEATURE_ROWS + column, share)
+    gram = tl.dot(tl.trans(both), both, input_precision="ieee")
+    tl.store(grams + program * (FEATURE_ROWS * FEATURE_ROWS) + row * FEATURE_ROWS + column, gram)
 
 
 class Call:

@@ -41,7 +41,7 @@ def _forward(
     dim: tl.constexpr, head_dim: tl.constexpr, flip: tl.constexpr, with_camera: tl.constexpr, hidden: tl.constexpr,
     padded: tl.constexpr, parts: tl.constexpr, fast: tl.constexpr, tokens: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    whole: tl.constexpr = dim % block == 0
+    full_blocks: tl.constexpr = dim % block == 0
     same_angles: tl.constexpr = block % head_dim == 0  # in every block
     row, known, clip, position = _places(tl.program_id(0) * tokens, rows, length, tokens)
     query += (clip * query_batch + position * query_row)[:, None]
@@ -51,7 +51,7 @@ def _forward(
     square_k = tl.zeros((tokens, block), tl.float32)
     for start in tl.range(0, dim, block, loop_unroll_factor=4):  # four loads in flight at once
         channel = start + tl.arange(0, block)[None, :]
-        here = known[:, None] if whole else known[:, None] & (channel < dim)
+        here = known[:, None] if full_blocks else known[:, None] & (channel < dim)
         x = tl.load(query + channel, mask=here, other=0.0).to(tl.float32)
         square_q += x * x
         x = tl.load(key + channel, mask=here, other=0.0).to(tl.float32)
@@ -74,26 +74,30 @@ def _forward(
     for back in range(0, dim, block):
         start = (dim - 1) // block * block - back
         channel = start + tl.arange(0, block)
-        here = known[:, None] if whole else known[:, None] & (channel < dim)[None, :]
+        here = known[:, None] if full_blocks else known[:, None] & (channel < dim)[None, :]
         if not same_angles:
             turn_cos, turn_sin = _angles(cos, sin, position, known, start, head_dim, block)
         x_q = tl.load(query + channel[None, :], mask=here, other=0.0).to(tl.float32)
         x_k = tl.load(key + channel[None, :], mask=here, other=0.0).to(tl.float32)
         if with_camera:
-            last = _packed(packed, channel, FEATURE_ROWS, padded, FEATURE_ROWS + padded, dim, whole)
-            both = _packed(packed, channel, 0, FEATURE_ROWS, FEATURE_ROWS + padded, dim, whole)
-            logits = tl.dot(activated, last, input_precision="ieee") + _row(gate_out_bias, channel, dim, whole)
+            last = _packed(packed, channel, FEATURE_ROWS, padded, FEATURE_ROWS + padded, dim, full_blocks)
+            both = _packed(packed, channel, 0, FEATURE_ROWS, FEATURE_ROWS + padded, dim, full_blocks)
+            logits = tl.dot(activated, last, input_precision="ieee") + _row(gate_out_bias, channel, dim, full_blocks)
             gate = _sigmoid(logits, fast)
             # The change from the layout of products to that of loads goes through shared memory; 16 bits halve its size.
             add_q = gate * strength_q[:, None] * tl.dot(feature_q, both, input_precision="ieee")
             add_k = gate * strength_k[:, None] * tl.dot(feature_k, both, input_precision="ieee")
             add_q, add_k = add_q.to(packed.dtype.element_ty), add_k.to(packed.dtype.element_ty)
         to = row[:, None] * dim + channel[None, :]
-        new = scale_q[:, None] * _turned(x_q * _row(norm_query, channel, dim, whole), turn_cos, turn_sin, tokens, block)
+        new = scale_q[:, None] * _turned(
+            x_q * _row(norm_query, channel, dim, full_blocks), turn_cos, turn_sin, tokens, block
+        )
         if with_camera:
             new += add_q.to(tl.float32)
         tl.store(out_query + to, new.to(out_query.dtype.element_ty), mask=here)
-        new = scale_k[:, None] * _turned(x_k * _row(norm_key, channel, dim, whole), turn_cos, turn_sin, tokens, block)
+        new = scale_k[:, None] * _turned(
+            x_k * _row(norm_key, channel, dim, full_blocks), turn_cos, turn_sin, tokens, block
+        )
         if with_camera:
             new += add_k.to(tl.float32)
         tl.store(out_key + to, new.to(out_key.dtype.element_ty), mask=here)

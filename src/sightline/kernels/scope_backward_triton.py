@@ -64,14 +64,14 @@ def _along_columns(
     dim: tl.constexpr, padded: tl.constexpr, fast: tl.constexpr, precision: tl.constexpr,
     tokens: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
-    whole: tl.constexpr = dim % block == 0
+    full_blocks: tl.constexpr = dim % block == 0
     width: tl.constexpr = FEATURE_ROWS + padded
     program, part = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
     channel = tl.program_id(0) * block + tl.arange(0, block)
     column, unit = tl.arange(0, FEATURE_ROWS)[None, :], tl.arange(0, padded)[None, :]
-    both = _packed(packed, channel, 0, FEATURE_ROWS, width, dim, whole)
-    last = _packed(packed, channel, FEATURE_ROWS, padded, width, dim, whole)
-    bias = _row(gate_out_bias, channel, dim, whole)
+    both = _packed(packed, channel, 0, FEATURE_ROWS, width, dim, full_blocks)
+    last = _packed(packed, channel, FEATURE_ROWS, padded, width, dim, full_blocks)
+    bias = _row(gate_out_bias, channel, dim, full_blocks)
     sum_logits = tl.zeros((tokens, block), tl.float32)
     sum_rays = tl.zeros((FEATURE_ROWS, block), tl.float32)
     sum_last = tl.zeros((padded, block), tl.float32)
@@ -80,7 +80,7 @@ def _along_columns(
         row = tl.program_id(1) * run + first + tl.arange(0, tokens)
         known = row < rows
         row = row.to(tl.int64)
-        here = known[:, None] if whole else known[:, None] & (channel < dim)[None, :]
+        here = known[:, None] if full_blocks else known[:, None] & (channel < dim)[None, :]
         at = row[:, None] * dim + channel[None, :]
         from_, of = table + row[:, None] * width, about + row * 4
         features = tl.load(from_ + column, mask=known[:, None], other=0.0)
@@ -107,9 +107,9 @@ def _along_columns(
         grad_logits *= 1.0 - gate
         sum_logits += grad_logits
         sum_last += tl.dot(tl.trans(activated).to(tl.float32), grad_logits, input_precision=precision)
-        share = tl.dot(last.to(tl.float32), tl.trans(grad_logits), input_precision=precision)  # [padded, T]
+        grad_hidden = tl.dot(last.to(tl.float32), tl.trans(grad_logits), input_precision=precision)  # [padded, T]
         to = of_hidden + (program * padded + tl.trans(unit)) * rows + row[None, :]
-        tl.store(to, share, mask=known[None, :])
+        tl.store(to, grad_hidden, mask=known[None, :])
 
     inside = channel < dim
     to = sums + part * (1 + width) * dim + channel
@@ -147,10 +147,10 @@ def _of_tokens(
     # E times this matrix is what the gradient of the norm over E f subtracts, summed over the tokens.
     weight_q = scale_q * scale_q * tl.load(about + 1, mask=known, other=0.0) * along_q / dim
     weight_k = scale_k * scale_k * tl.load(about + 3, mask=known, other=0.0) * along_k / dim
-    share = tl.dot(tl.trans(feature_q * weight_q[:, None]), feature_q, input_precision="ieee")
-    share += tl.dot(tl.trans(feature_k * weight_k[:, None]), feature_k, input_precision="ieee")
+    gram = tl.dot(tl.trans(feature_q * weight_q[:, None]), feature_q, input_precision="ieee")
+    gram += tl.dot(tl.trans(feature_k * weight_k[:, None]), feature_k, input_precision="ieee")
     to = grad_gram + program * (FEATURE_ROWS * FEATURE_ROWS) + column[:, None] * FEATURE_ROWS + column[None, :]
-    tl.store(to, share)
+    tl.store(to, gram)
     slope = _normal_cdf(before) + before * tl.exp(-0.5 * before * before) * 0.3989422804014327
     grad_before = tl.where(known[:, None], tl.trans(grad_activated) * slope, 0.0)
     to = grad_gate_in + 2 * hidden * program + unit

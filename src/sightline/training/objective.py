@@ -84,9 +84,9 @@ def flow_matching_loss(model: Any, batch: LatentBatch, drawn: Draw) -> Tensor:  
     text = torch.where(drawn.text_dropped[:, None, None], batch.empty_text.to(batch.text), batch.text)
     kwargs = {}
     if batch.camera_tokens is not None:
-        camera = batch.camera_tokens.with_log_scale_offset(drawn.log_scale)
-        camera_rows = camera.rows * (~drawn.camera_dropped)[:, None, None]
-        kwargs["attention_kwargs"] = {"camera": CameraTokens(camera_rows, camera.grid)}
+        tokens = batch.camera_tokens.with_log_scale_offset(drawn.log_scale)
+        camera_rows = tokens.rows * (~drawn.camera_dropped)[:, None, None]
+        kwargs["attention_kwargs"] = {"camera": CameraTokens(camera_rows, tokens.grid)}
     predicted = model(model_input, timestep, text, return_dict=False, **kwargs)[0].float()
     error = (predicted - (drawn.noise - x0)).square().mean(dim=(1, 3, 4))  # [B, t]
     return (error * predicted_frames).sum(dim=1) / predicted_frames.sum(dim=1)

@@ -161,13 +161,13 @@ def _depth_compiler() -> Callable[..., Tensor]:
 
 def _cast(view: View, offsets: Tensor, per_ray: Any, like: Tensor, compile: bool | None, compiled: Any) -> Tensor:
     if compile or (compile is None and view.camera.is_cuda):
-        return _cast_whole(view, offsets, compiled, like, _COMPILED_RAYS_AT_ONCE)
+        return _cast_frames(view, offsets, compiled, like, _COMPILED_RAYS_AT_ONCE)
     if view.camera.is_cuda:  # eager: rays by solids are kept in memory, so fewer at once
-        return _cast_whole(view, offsets, lambda *rest: per_ray(*rest, None), like, _COMPILED_RAYS_AT_ONCE >> 5)
+        return _cast_frames(view, offsets, lambda *rest: per_ray(*rest, None), like, _COMPILED_RAYS_AT_ONCE >> 5)
     return _cast_tiles(view, offsets, per_ray, like)
 
 
-def _cast_whole(view: View, offsets: Tensor, per_ray: Any, like: Tensor, rays_at_once: int) -> Tensor:
+def _cast_frames(view: View, offsets: Tensor, per_ray: Any, like: Tensor, rays_at_once: int) -> Tensor:
     """All rays of a frame at once against all solids, a fixed number of clips at a time."""
     clips, frames, pixels = len(view.scenes), view.camera.shape[1], view.height * view.width
     out = torch.empty(clips, frames, pixels, len(like), dtype=like.dtype, device=view.camera.device)
@@ -189,14 +189,14 @@ def _cast_tiles(view: View, offsets: Tensor, per_ray: Any, like: Tensor) -> Tens
     """Tiles sorted by how many solids they may meet, so that each group tests few; put back in order at the end."""
     rows, columns = -(-view.height // _TILE), -(-view.width // _TILE)
     tiles, area = rows * columns, _TILE * _TILE
-    whole, clip = view.packets()
+    frame_packets, clip = view.packets()
     around = view.surroundings(clip, len(like) == 3)
     frame = torch.arange(len(clip)).repeat_interleave(tiles)  # [P] the frame of each tile
     tile = torch.arange(tiles).repeat(len(clip))
     left, top = (tile % columns) * float(_TILE), (tile // columns) * float(_TILE)  # [P]
     low, high = -_TILE_MARGIN, _TILE + _TILE_MARGIN
     corner = torch.tensor([[low, low], [high, low], [high, high], [low, high]])
-    packets = Packets(whole.camera[frame], whole.solids[frame], whole.room[frame])
+    packets = Packets(frame_packets.camera[frame], frame_packets.solids[frame], frame_packets.room[frame])
     meets = tile_candidates(packets, left[:, None] + corner[:, 0], top[:, None] + corner[:, 1])  # [P, SOLIDS]
     order = meets.sum(-1).argsort(stable=True)
     inside = torch.arange(area)

@@ -119,8 +119,8 @@ def _lines(at: Tensor, width: Tensor, fraction: Tensor) -> Tensor:
     half = 0.5 * width.clamp_min(1e-3)
     low, high = at - half, at + half
     low_cell, high_cell = low.floor(), high.floor()
-    filled = (high_cell - low_cell) * fraction + torch.minimum(high - high_cell, fraction)
-    return (filled - torch.minimum(low - low_cell, fraction)) / (2 * half)
+    covered = (high_cell - low_cell) * fraction + torch.minimum(high - high_cell, fraction)
+    return (covered - torch.minimum(low - low_cell, fraction)) / (2 * half)
 
 
 def _noise(u: Tensor, v: Tensor, width_u: Tensor, width_v: Tensor, lattice: Tensor) -> Tensor:

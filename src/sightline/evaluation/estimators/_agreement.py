@@ -20,7 +20,7 @@ _WINDOW = 7  # pixels, side of a window whose structure is compared
 _TEXTURE = 0.012  # standard deviation of grey, 0..1, above which a window has structure
 _NOISE = 0.004  # standard deviation of grey that noise and rounding can cause
 _ALIKE = 0.6  # correlation of a window that agrees
-_WHOLE = 0.6  # fraction of a region that must be inside the image for it to vote
+_MIN_COVERAGE = 0.6  # fraction of a region that must be inside the image for it to vote
 _MIN_TEXTURED = 0.01  # fraction of the windows that must have structure for the vote to count
 
 
@@ -42,10 +42,10 @@ def static_weights(
     xx, yy = xx + _FAINT**2, yy + _FAINT**2
     across = (yy * along_x - xy * along_y).square() + (xx * along_y - xy * along_x).square()
     displaced = across.sqrt() / (xx * yy - xy.square())  # [B K, h', w'] pixels
-    votes = (xx + yy > 6 * _FAINT**2) & (there > _WHOLE)
+    votes = (xx + yy > 6 * _FAINT**2) & (there > _MIN_COVERAGE)
     counted = torch.where(votes, displaced, torch.nan).view(frames, -1)
-    spread = (1.4826 * counted.nanmedian(dim=-1).values).nan_to_num(1.0).clamp_min(_STILL)  # [B]
-    relative = displaced.view(frames, -1) / (_DISPLACED * spread[:, None])
+    deviation = (1.4826 * counted.nanmedian(dim=-1).values).nan_to_num(1.0).clamp_min(_STILL)  # [B]
+    relative = displaced.view(frames, -1) / (_DISPLACED * deviation[:, None])
     weight = (1 - relative.square()).clamp_min(0).square().view_as(displaced)
     return functional.interpolate(weight[:, None], size=size, mode="nearest").view(frames, -1)
 
@@ -63,11 +63,11 @@ def agreement(
     layers = torch.stack([there, a, b, a * a, b * b, a * b, inside], dim=1)
     layers = layers.view(frames, 7, -1, *size).transpose(1, 2).flatten(0, 1)  # [B K, 7, h, w]
     means = functional.avg_pool2d(layers, _WINDOW, stride=2)  # every other window: neighbours are nearly equal
-    whole = means[:, 0]
-    a, b, aa, bb, ab, weight = (means[:, 1:] / whole.clamp_min(1e-6)[:, None]).unbind(1)
-    spread_a, spread_b = (aa - a.square()).clamp_min(0), (bb - b.square()).clamp_min(0)
-    alike = (ab - a * b) / ((spread_a + _NOISE**2) * (spread_b + _NOISE**2)).sqrt()
-    votes = ((whole > _WHOLE) & (spread_a > _TEXTURE**2)) * weight
+    coverage = means[:, 0]
+    a, b, aa, bb, ab, weight = (means[:, 1:] / coverage.clamp_min(1e-6)[:, None]).unbind(1)
+    variance_a, variance_b = (aa - a.square()).clamp_min(0), (bb - b.square()).clamp_min(0)
+    alike = (ab - a * b) / ((variance_a + _NOISE**2) * (variance_b + _NOISE**2)).sqrt()
+    votes = ((coverage > _MIN_COVERAGE) & (variance_a > _TEXTURE**2)) * weight
     votes, alike = votes.view(frames, -1), alike.view(frames, -1)
     fraction = (votes * (alike > _ALIKE)).sum(-1) / votes.sum(-1).clamp_min(1e-9)
     return torch.where((votes > 0).to(fraction).mean(-1) > _MIN_TEXTURED, fraction, 0.0)

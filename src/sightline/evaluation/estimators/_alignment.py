@@ -85,14 +85,14 @@ def align(
         image, optics = pyramid.levels[level][frames], pyramid.lens(level)[frames]
         if level < len(levels) - 1:
             # A coarse image blurs surfaces into each other: where it made things worse, restart from the initial pose.
-            spread = [
+            scales = [
                 _scale(residual.abs(), inside)
                 for residual, inside, *_ in (
                     residuals(levels[level], image, optics, pyramid.xi, candidate, shade)
                     for candidate, shade in ((pose, brightness), (world_to_camera, start))
                 )
             ]
-            stay = spread[1] < spread[0]
+            stay = scales[1] < scales[0]
             pose = torch.where(stay[:, None, None], world_to_camera, pose)
             brightness = torch.where(stay[:, None], start, brightness)
         for _ in range(iterations[level]):
@@ -113,10 +113,10 @@ def align(
 
 def project(points: Tensor, intrinsics: Tensor, xi: float, world_to_camera: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Pixels [B, N, 2] of world points [B, N, 3], the points in camera coordinates, and whether they lie in front."""
-    camera = points @ world_to_camera[:, :3, :3].transpose(1, 2) + world_to_camera[:, None, :3, 3]
-    front = camera[..., 2] + xi * camera.norm(dim=-1) > _NEAREST * (1 + camera.norm(dim=-1))
-    safe = torch.where(front[..., None], camera, camera.new_tensor([0.0, 0.0, 1.0]))
-    return lens.project(intrinsics[:, None], safe, xi), camera, front
+    in_camera = points @ world_to_camera[:, :3, :3].transpose(1, 2) + world_to_camera[:, None, :3, 3]
+    front = in_camera[..., 2] + xi * in_camera.norm(dim=-1) > _NEAREST * (1 + in_camera.norm(dim=-1))
+    safe = torch.where(front[..., None], in_camera, in_camera.new_tensor([0.0, 0.0, 1.0]))
+    return lens.project(intrinsics[:, None], safe, xi), in_camera, front
 
 
 def sample(image: Tensor, pixels: Tensor) -> Tensor:  # [B, C, h, w], [B, N, 2] -> [B, N, C]
@@ -139,7 +139,7 @@ def motion(twist: Tensor) -> Tensor:  # [B, 6] translation, then rotation vector
 def _step(
     points: Points, image: Tensor, optics: Tensor, xi: float, pose: Tensor, brightness: Tensor
 ) -> tuple[Tensor, Tensor]:  # -> [B, 6], [B, 2]
-    residual, inside, slopes, camera, value = residuals(points, image, optics, xi, pose, brightness)
+    residual, inside, slopes, in_camera, value = residuals(points, image, optics, xi, pose, brightness)
     size = residual.abs()
     scale = _scale(size, inside)[:, None]
     weight = inside * (_FREEDOM + 1) / (_FREEDOM + (size / scale).square())  # [B, N]
@@ -147,8 +147,8 @@ def _step(
     height, width = image.shape[-2:]
     if min(height, width) >= _REGIONS_FROM:
         weight = weight * static_weights(residual, slopes * brightness[:, :1, None], inside, (height, width))
-    by_point = grey_slope(slopes * brightness[:, :1, None], camera, optics, xi)  # [B, N, 3]
-    by_turn = torch.linalg.cross(camera, by_point)
+    by_point = grey_slope(slopes * brightness[:, :1, None], in_camera, optics, xi)  # [B, N, 3]
+    by_turn = torch.linalg.cross(in_camera, by_point)
     one = torch.ones_like(value)[..., None]
     jacobian = torch.cat([by_point, by_turn, value[..., None], one], dim=-1)  # [B, N, 8]
     weighted = (jacobian * weight[..., None]).transpose(1, 2)
@@ -163,27 +163,27 @@ def residuals(
     points: Points, image: Tensor, optics: Tensor, xi: float, pose: Tensor, brightness: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Differences of grey [B, N], weights of what is inside [B, N], slopes [B, N, 2], points [B, N, 3], greys [B, N]."""
-    pixels, camera, front = project(points.places, optics, xi, pose)
+    pixels, in_camera, front = project(points.places, optics, xi, pose)
     width, height = image.shape[-1], image.shape[-2]
     inside = front & (pixels[..., 0] > 0.5) & (pixels[..., 0] < width - 0.5)
     inside &= (pixels[..., 1] > 0.5) & (pixels[..., 1] < height - 0.5)
     sampled = sample(image, torch.where(inside[..., None], pixels, torch.ones_like(pixels)))  # [B, N, 3]
     value = sampled[..., 0]
     residual = brightness[:, :1] * value + brightness[:, 1:] - points.greys
-    return residual, inside * points.weights, sampled[..., 1:], camera, value
+    return residual, inside * points.weights, sampled[..., 1:], in_camera, value
 
 
 def grey_slope(
-    slopes: Tensor, camera: Tensor, optics: Tensor, xi: float
+    slopes: Tensor, in_camera: Tensor, optics: Tensor, xi: float
 ) -> Tensor:  # [B, N, 2], [B, N, 3] -> [B, N, 3]
     """How the grey under a point changes as the point moves in camera coordinates, in the unified camera model."""
-    distance = camera.norm(dim=-1, keepdim=True).clamp_min(1e-9)
-    depth = camera[..., 2:] + xi * distance
+    distance = in_camera.norm(dim=-1, keepdim=True).clamp_min(1e-9)
+    depth = in_camera[..., 2:] + xi * distance
     depth = torch.where(depth.abs() < 1e-6, torch.full_like(depth, 1e-6), depth)
     pull = slopes * optics.diagonal(dim1=1, dim2=2)[:, None, :2] / depth  # [B, N, 2]
-    along_depth = -(pull * camera[..., :2]).sum(-1, keepdim=True) / depth  # [B, N, 1]
+    along_depth = -(pull * in_camera[..., :2]).sum(-1, keepdim=True) / depth  # [B, N, 1]
     moved = torch.cat([pull, along_depth], dim=-1)
-    return moved if xi == 0 else moved + along_depth * xi * camera / distance
+    return moved if xi == 0 else moved + along_depth * xi * in_camera / distance
 
 
 def _scale(size: Tensor, inside: Tensor) -> Tensor:  # [B, N] x2 -> [B]

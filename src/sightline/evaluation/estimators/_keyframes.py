@@ -71,13 +71,13 @@ def warp_depth(
     inverse = torch.zeros(height * width, device=world_to_camera.device)
     weight = torch.zeros_like(inverse)
     for places, weights in sources:
-        pixels, camera, front = _alignment.project(
+        pixels, in_camera, front = _alignment.project(
             places[None], pyramid.lens(0)[frame][None], pyramid.xi, world_to_camera[None]
         )
         column, row = pixels[0].floor().long().unbind(-1)
         inside = front[0] & (column >= 0) & (column < width) & (row >= 0) & (row < height) & (weights > 0)
-        inside &= camera[0, :, 2] > 1e-4
-        at, near = (row * width + column)[inside], 1 / camera[0, inside, 2]
+        inside &= in_camera[0, :, 2] > 1e-4
+        at, near = (row * width + column)[inside], 1 / in_camera[0, inside, 2]
         layer = torch.zeros_like(inverse).scatter_reduce_(0, at, near, "amax")
         # A point hidden behind another in the same pixel is ignored; among equals the largest weight counts.
         front_most = near > layer[at] * (1 - _SAME_SURFACE)
@@ -134,8 +134,8 @@ def _plane_rays(pyramid: Pyramid, frame: int, level: int) -> Tensor:  # -> [h, w
 def _close_gaps(inverse: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """Fill empty pixels that are mostly surrounded with the mean of their neighbours; magnification leaves such gaps."""
     for _ in range(2):
-        filled = (weight > 0).float()
-        around = functional.avg_pool2d(torch.stack([filled, inverse * filled, weight])[None], 3, 1, 1)[0]
+        known = (weight > 0).float()
+        around = functional.avg_pool2d(torch.stack([known, inverse * known, weight])[None], 3, 1, 1)[0]
         take = (weight == 0) & (around[0] > 0.4)
         inverse = torch.where(take, around[1] / around[0].clamp_min(1e-6), inverse)
         weight = torch.where(take, 0.8 * around[2] / around[0].clamp_min(1e-6), weight)
@@ -206,7 +206,7 @@ def _refine(
     for _ in range(_REFINEMENTS + 1):
         flat = inverse.flatten()[:, None].clamp_min(1e-4)
         group = Points((rays / flat)[None].expand(len(others), -1, -1), own[None], torch.ones(1, len(rays)).to(start))
-        residual, inside, slopes, camera, _ = _alignment.residuals(
+        residual, inside, slopes, in_camera, _ = _alignment.residuals(
             group, images, optics, pyramid.xi, relative, brightness[others]
         )
         size = residual.abs()  # [M, N]
@@ -215,7 +215,7 @@ def _refine(
         match = torch.where(inside.sum(0) > 0, (size * inside).sum(0) / counted, torch.ones_like(counted))
         along = (relative[:, None, :3, :3] @ (-rays / flat.square())[None, ..., None])[..., 0]  # [M, N, 3]
         slopes = slopes * brightness[others, :1, None]
-        jacobian = (_alignment.grey_slope(slopes, camera, optics, pyramid.xi) * along).sum(-1)  # [M, N]
+        jacobian = (_alignment.grey_slope(slopes, in_camera, optics, pyramid.xi) * along).sum(-1)  # [M, N]
         sums = torch.stack([(weight * jacobian.square()).sum(0), (weight * jacobian * residual).sum(0)])
         sums = 9 * functional.avg_pool2d(sums.view(1, 2, height, width), 3, 1, 1)[0]
         # An error of one grey step moves a warped depth by about a hundredth of itself.
