@@ -51,11 +51,6 @@ def accelerate(model: Model, enabled: bool = True) -> Model:
     return model
 
 
-def is_accelerated(model: WanTransformer3DModel) -> bool:
-    """Whether the kernels are on in this model. On a CPU, for example, they are on and yet never run."""
-    return isinstance(model.blocks[0], fused.WanTransformerBlock)
-
-
 def _turn_on(model: WanTransformer3DModel) -> None:
     if not HAS_TRITON:
         _log.info("The fused kernels stay off: triton is not installed.")

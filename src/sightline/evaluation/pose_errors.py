@@ -75,25 +75,6 @@ class PoseErrors:
             self.reference_divisor, self.note,
         )  # fmt: skip
 
-    def as_dict(self) -> dict[str, Any]:
-        """Everything a results file keeps of a clip, as json values."""
-        later = self.without_first if len(self) > 1 else None
-        names = ("rot_err", "trans_err", "cam_mc", "ate")
-        return {
-            "alignment": self.alignment,
-            "frames": len(self),
-            **{name: getattr(self, name) for name in names},
-            "sums": self.sums,
-            "without_first": None if later is None else {name: getattr(later, name) for name in names},
-            "per_frame": {
-                "rot_err": self.rotation.tolist(),
-                "trans_err": self.translation.tolist(),
-                "cam_mc": self.camera_motion.tolist(),
-            },
-            "divisors": [self.estimated_divisor, self.reference_divisor],
-            "note": self.note,
-        }
-
 
 def pose_errors(
     estimated: Trajectory | Any,  # or [T, 4, 4] camera-to-world

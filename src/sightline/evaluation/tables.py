@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sightline.evaluation.metrics.suite import METRICS
 from sightline.evaluation.results import Counts, MeanScore, RunResults
@@ -71,16 +71,7 @@ def _table(title: str, scores: Sequence[str], distances: Sequence[str], runs: Se
     """The last row holds the true videos under the same estimator; for distances, one half of them against the other."""
     keys = [key for key in scores if any(key in run.means or key in run.estimator_floor for run in runs)]
     sets = [key for key in distances if any(key in run.distances for run in runs)]
-    rows = [
-        [run.label, *(_mean(run.means, key) for key in keys), *(_distance(run, key) for key in sets),
-         *_counts(run.counts)]
-        for run in runs
-    ]  # fmt: skip
-    first = runs[0]
-    rows.append(
-        [ESTIMATOR_FLOOR, *(_mean(first.estimator_floor, key) for key in keys),
-         *(_distance(first, key, between_halves=True) for key in sets), *_counts(first.counts, estimator_floor=True)]
-    )  # fmt: skip
+    rows = _rows(runs, lambda means: [_mean(means, key) for key in keys], sets)
     return f"## {title}\n\n" + grid(["Method", *map(_header, [*keys, *sets]), *_COUNTS], rows)
 
 
@@ -91,18 +82,23 @@ def _beyond(runs: Sequence[RunResults]) -> str:
     def pair(means: dict[str, MeanScore], error: str) -> str:
         return "/".join(_mean(means, pose_key(error, alignment)) for alignment in ("raw", "rescaled"))
 
+    rows = _rows(runs, lambda means: [pair(means, error) for error in POSE_ERRORS], sets)
+    head = ["Method", *(_header(pose_key(error, "raw")) for error in POSE_ERRORS), *map(_header, sets), *_COUNTS]
+    return "## Beyond the domain of the standard protocol (raw/rescaled)\n\n" + grid(head, rows)
+
+
+def _rows(
+    runs: Sequence[RunResults], cells: Callable[[dict[str, MeanScore]], list[str]], distances: Sequence[str]
+) -> list[list[str]]:
+    """A row of each run and, last, of the estimator floor of the first one: label, cells of the means, distances, counts."""
     rows = [
-        [run.label, *(pair(run.means, error) for error in POSE_ERRORS), *(_distance(run, key) for key in sets),
-         *_counts(run.counts)]
+        [run.label, *cells(run.means), *(_distance(run, key) for key in distances), *_counts(run.counts)]
         for run in runs
     ]  # fmt: skip
     first = runs[0]
-    rows.append(
-        [ESTIMATOR_FLOOR, *(pair(first.estimator_floor, error) for error in POSE_ERRORS),
-         *(_distance(first, key, between_halves=True) for key in sets), *_counts(first.counts, estimator_floor=True)]
-    )  # fmt: skip
-    head = ["Method", *(_header(pose_key(error, "raw")) for error in POSE_ERRORS), *map(_header, sets), *_COUNTS]
-    return "## Beyond the domain of the standard protocol (raw/rescaled)\n\n" + grid(head, rows)
+    halves = [_distance(first, key, between_halves=True) for key in distances]
+    floor = cells(first.estimator_floor)
+    return [*rows, [ESTIMATOR_FLOOR, *floor, *halves, *_counts(first.counts, estimator_floor=True)]]
 
 
 def _method(run: RunResults) -> str:

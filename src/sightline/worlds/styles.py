@@ -72,13 +72,6 @@ class WorldBatch:
     def seconds(self) -> Tensor:  # [B, T]
         return (torch.arange(self.camera_to_world.shape[1]) / self.fps).expand(len(self), -1)
 
-    @property
-    def reported_camera_to_world(self) -> Tensor:  # [B, T, 4, 4]
-        """The poses in the style's units: positions times scale."""
-        poses = self.camera_to_world.clone()
-        poses[..., :3, 3] *= self.scale[:, None, None]
-        return poses
-
     def true_trajectory(self, clip: int = 0) -> Trajectory:
         """Where the camera was, in metres of its scene."""
         return Trajectory(

@@ -87,10 +87,6 @@ class Estimate:
     confidence: float
     details: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def ok(self) -> bool:
-        return self.trajectory is not None
-
 
 class Estimator(Protocol):
     name: str
