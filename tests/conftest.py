@@ -49,11 +49,11 @@ def _traced(rank: int, worker: Callable[..., None], *arguments: Any) -> None:
     worker(rank, *arguments)
 
 
-def random_poses(frames: int, seed: int = 0, spread: float = 1.0) -> torch.Tensor:
+def random_poses(frames: int, seed: int = 0, scale: float = 1.0) -> torch.Tensor:
     """[T, 4, 4] poses with every rotation in SO(3) possible."""
     generator = torch.Generator().manual_seed(seed)
     rotation = se3.quaternion_to_rotation(torch.randn(frames, 4, generator=generator, dtype=torch.float64))
-    return se3.from_parts(rotation, spread * torch.randn(frames, 3, generator=generator, dtype=torch.float64))
+    return se3.from_parts(rotation, scale * torch.randn(frames, 3, generator=generator, dtype=torch.float64))
 
 
 def random_trajectory(frames: int = 9, seed: int = 0, width: int = 64, height: int = 64, **fields: Any) -> Trajectory:

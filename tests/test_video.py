@@ -33,7 +33,7 @@ def test_what_is_written_can_be_read_back(tmp_path):
 
 
 def test_arrays_tensors_lists_and_pictures_are_the_same_film(tmp_path):
-    films = [
+    videos = [
         FRAMES,
         FRAMES.astype(np.float32) / 255,
         torch.from_numpy(FRAMES),
@@ -41,10 +41,10 @@ def test_arrays_tensors_lists_and_pictures_are_the_same_film(tmp_path):
         list(FRAMES),
         [Image.fromarray(frame) for frame in FRAMES],
     ]
-    for number, film in enumerate(films):
-        sl.save_video(film, tmp_path / f"{number}.mp4")
+    for number, video in enumerate(videos):
+        sl.save_video(video, tmp_path / f"{number}.mp4")
     first = (tmp_path / "0.mp4").read_bytes()
-    assert all((tmp_path / f"{number}.mp4").read_bytes() == first for number in range(len(films)))
+    assert all((tmp_path / f"{number}.mp4").read_bytes() == first for number in range(len(videos)))
 
 
 def test_odd_sizes_and_gifs(tmp_path):

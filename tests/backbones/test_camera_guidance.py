@@ -48,10 +48,10 @@ def test_guidance_of_one_is_no_guidance_bit_for_bit_and_at_no_cost(model, tokens
 def test_guided_calls_compile_whole(model, tokens):
     inputs = model_inputs(model)
     expected = predict(model, inputs, camera=tokens, camera_guidance_scale=2.0)
-    twin = CameraWanTransformer3DModel.from_config(model.config)
-    twin.load_state_dict(model.state_dict())
-    twin.compile_repeated_blocks(fullgraph=True, backend="eager")
-    torch.testing.assert_close(predict(twin, inputs, camera=tokens, camera_guidance_scale=2.0), expected)
+    copied = CameraWanTransformer3DModel.from_config(model.config)
+    copied.load_state_dict(model.state_dict())
+    copied.compile_repeated_blocks(fullgraph=True, backend="eager")
+    torch.testing.assert_close(predict(copied, inputs, camera=tokens, camera_guidance_scale=2.0), expected)
 
 
 def test_a_misspelt_guidance_is_refused(model, tokens):

@@ -35,12 +35,12 @@ def rewrite(path, tensors=None, **changes):
 def test_a_stock_model_and_a_camera_file_make_the_trained_model(camera_file, tokens):
     loaded = load_camera(tiny_transformer(), camera_file)
     inputs = model_inputs(loaded)
-    for layer, expected in zip(loaded.encoding_layers, wake_twin(camera_file).encoding_layers, strict=True):
+    for layer, expected in zip(loaded.encoding_layers, wake_copy(camera_file).encoding_layers, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(layer.parameters(), expected.parameters(), strict=True))
     assert run(loaded, inputs, tokens).isfinite().all()
 
 
-def wake_twin(camera_file):
+def wake_copy(camera_file):
     """The parameters of the file, read without our loader."""
     model = retrofit()
     model.load_state_dict(load_file(camera_file), strict=False)

@@ -42,7 +42,7 @@ def test_the_base_is_a_stock_pipeline_and_the_camera_leaves_it_so():
 
 @torch.no_grad()
 def test_the_true_path_in_metres_explains_held_out_clips_best():
-    """Where the noise hides the picture, what is left to go by are the first frame and the path, and the path's scale is read."""
+    """At high noise the model depends on the first frame and the trajectory, and it reads the trajectory's scale."""
     pipe, clips = (
         sl.load_pipeline(),
         sample_batch("walkthrough", [HELD_OUT_SEED, HELD_OUT_SEED + 1], NUM_FRAMES, SIZE, SIZE),
@@ -50,11 +50,11 @@ def test_the_true_path_in_metres_explains_held_out_clips_best():
     encoder, losses = ClipEncoder(pipe), dict.fromkeys(("true", "none", "another", "half", "double"), 0.0)
     empty = encoder.texts([""], TEXT_TOKENS)[0]
     true = [clips.true_trajectory(number).anchored() for number in range(2)]
-    paths = [sl.camera_tokens(pipe, path) for path in true]
+    tokens = [sl.camera_tokens(pipe, trajectory) for trajectory in true]
     videos, texts = frames_to_video(clips.render_frames()), encoder.texts(clips.captions, TEXT_TOKENS)
     for number in range(2):
         latents, text = encoder.latents(videos[number : number + 1]), texts[number : number + 1]
-        cameras = {"true": paths[number], "another": paths[1 - number], "none": CameraTokens.absent(paths[0].grid)}
+        cameras = {"true": tokens[number], "another": tokens[1 - number], "none": CameraTokens.absent(tokens[0].grid)}
         cameras |= {"half": sl.camera_tokens(pipe, true[number].scaled(0.5))}
         cameras |= {"double": sl.camera_tokens(pipe, true[number].scaled(2.0))}
         for name, camera in cameras.items():

@@ -36,17 +36,17 @@ def test_a_rehearsal_measures_every_row(tmp_path, capsys):
         main([*arguments, "--modes", "eager", "fused", "--rival-modes", "fused", "--what", "inference", "training"])
         == 0
     )
-    found = json.loads((tmp_path / "bench.json").read_text())["results"][0]
+    result = json.loads((tmp_path / "bench.json").read_text())["results"][0]
     for what in ("inference", "training"):
-        rows = by_name(found[what])
+        rows = by_name(result[what])
         assert set(rows) == {"roofline", "stock eager", "scope eager", *(f"{method} fused" for method in METHODS)}
         seconds = {name: row["time"]["seconds"] for name, row in rows.items()}
         for name, row in rows.items():
             assert row["over_roofline"] == pytest.approx(seconds[name] / seconds["roofline"])
         ratio = seconds["scope fused"] / seconds["ucpe fused"]
-        ratios = {(one["method"], one["mode"]): one["ratio"] for one in found[what]["scope_over"]}
+        ratios = {(one["method"], one["mode"]): one["ratio"] for one in result[what]["scope_over"]}
         assert ratios["ucpe", "fused"] == pytest.approx(ratio)
-    rows = by_name(found["inference"])
+    rows = by_name(result["inference"])
     assert rows["scope eager"]["deviation"]["rms"] == 0.0  # untrained: the same bits
     assert rows["ucpe fused"]["deviation"] is None
     models = ["--model", "5b", "14b", "--methods", "stock", "--modes", "eager", "--what", "inference", "kernels"]
@@ -63,9 +63,9 @@ def test_a_rehearsal_measures_every_row(tmp_path, capsys):
 
 def test_how_far_an_output_is_from_the_stock_model_s():
     stock = torch.tensor([3.0, -3.0, 3.0, -3.0])
-    found = deviation(stock + torch.tensor([0.3, 0.3, 0.3, 0.9]), stock)
-    assert found.rms == pytest.approx((3 * 0.3**2 + 0.9**2) ** 0.5 / 2 / 3)
-    assert found.largest == pytest.approx(0.9 / 3)
+    difference = deviation(stock + torch.tensor([0.3, 0.3, 0.3, 0.9]), stock)
+    assert difference.rms == pytest.approx((3 * 0.3**2 + 0.9**2) ** 0.5 / 2 / 3)
+    assert difference.largest == pytest.approx(0.9 / 3)
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_a_row_without_room_says_so_and_the_next_is_measured(monkeypatch):
     setting = Setting.from_options("5b", 1, tiny=True)
     monkeypatch.setattr(run, "roofline_step", full)
     monkeypatch.setattr(run, "deviation", full)  # no room to compare
-    found = run.bench(setting, ["inference"], [("stock", "eager"), ("ucpe", "eager")], 1, lambda line: None)
-    assert found.inference is not None
-    roofline, stock, ucpe = found.inference.rows
+    result = run.bench(setting, ["inference"], [("stock", "eager"), ("ucpe", "eager")], 1, lambda line: None)
+    assert result.inference is not None
+    roofline, stock, ucpe = result.inference.rows
     for row, name in ((roofline, "roofline"), (stock, "stock eager")):
         assert (row.name, row.failed, row.time) == (name, "out of memory", None)
     assert ucpe.name == "ucpe eager" and ucpe.time is not None and ucpe.time.seconds > 0

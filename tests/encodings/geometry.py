@@ -17,7 +17,7 @@ DIM, HEADS, HEAD = 48, 2, 24
 WIDTH, HEIGHT = 48, 32
 
 
-def path(seed: int = 0, **fields: Any) -> Trajectory:
+def trajectory(seed: int = 0, **fields: Any) -> Trajectory:
     """Five raw frames with arbitrary poses and a lens of their own each."""
     return random_trajectory(5, seed, width=WIDTH, height=HEIGHT, **fields)
 
@@ -76,7 +76,7 @@ def place(token: int) -> tuple[int, int, int]:
 
 
 def rows(trajectory: Trajectory) -> Tensor:  # -> [1, 12, 90] float64
-    """The packed rows of a path, in its own world, token by token."""
+    """The packed rows of a trajectory, in its own world, token by token."""
     packed = []
     for token in range(TOKENS):
         latent, row, column = place(token)

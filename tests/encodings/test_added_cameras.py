@@ -15,7 +15,7 @@ from tests.encodings import geometry as g
 
 PIXELS = 4
 SMALL = 6  # model width, so that the convolutions can be written as loops
-PATHS = {"pinhole": g.path(1), "wide lens": g.path(2, xi=0.4)}
+TRAJECTORIES = {"pinhole": g.trajectory(1), "wide lens": g.trajectory(2, xi=0.4)}
 ABSENT = torch.zeros(1, g.TOKENS, 90, dtype=torch.float64)
 
 
@@ -60,18 +60,18 @@ def hidden_state(dim: int = SMALL) -> Tensor:
 # -- CameraCtrl -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("lens", PATHS)
+@pytest.mark.parametrize("lens", TRAJECTORIES)
 def test_the_picture_of_rays_is_that_of_every_pixel(lens):
-    actual = pixel_rays(g.rows(PATHS[lens]), g.GRID, PIXELS)[0]
+    actual = pixel_rays(g.rows(TRAJECTORIES[lens]), g.GRID, PIXELS)[0]
     for token in range(g.TOKENS):
-        torch.testing.assert_close(actual[token], slow_rays(PATHS[lens], token), atol=1e-10, rtol=0)
+        torch.testing.assert_close(actual[token], slow_rays(TRAJECTORIES[lens], token), atol=1e-10, rtol=0)
 
 
-@pytest.mark.parametrize("lens", PATHS)
+@pytest.mark.parametrize("lens", TRAJECTORIES)
 @pytest.mark.parametrize("placement", ["tokens", "blocks"])
 def test_cameractrl_is_two_convolutions_over_the_picture(placement, lens):
-    layer, camera = g.trained(CameraCtrl(placement, PIXELS), dim=SMALL, heads=1), g.rows(PATHS[lens])
-    expected = slow_encoding(layer, PATHS[lens])
+    layer, camera = g.trained(CameraCtrl(placement, PIXELS), dim=SMALL, heads=1), g.rows(TRAJECTORIES[lens])
+    expected = slow_encoding(layer, TRAJECTORIES[lens])
     tokens, travelling = layer("embed", camera, g.GRID)
     if placement == "tokens":
         torch.testing.assert_close(tokens[0], expected, atol=1e-9, rtol=0)
@@ -86,7 +86,7 @@ def test_cameractrl_is_two_convolutions_over_the_picture(placement, lens):
 
 @pytest.mark.parametrize("placement", ["tokens", "blocks"])
 def test_cameractrl_gradcheck(placement):
-    layer, camera = g.trained(CameraCtrl(placement, 2), dim=SMALL, heads=1), g.rows(PATHS["pinhole"])
+    layer, camera = g.trained(CameraCtrl(placement, 2), dim=SMALL, heads=1), g.rows(TRAJECTORIES["pinhole"])
 
     def call(stage, hidden):
         tokens, travelling = stage("embed", camera, g.GRID)
@@ -106,7 +106,7 @@ def test_only_the_first_layer_encodes_and_blocks_merge_everywhere():
 
 
 def test_cameractrl_knows_the_world_frame_and_reads_all_four_raw_frames():
-    layer, trajectory = g.trained(CameraCtrl(pixels=PIXELS), dim=SMALL, heads=1), PATHS["pinhole"]
+    layer, trajectory = g.trained(CameraCtrl(pixels=PIXELS), dim=SMALL, heads=1), TRAJECTORIES["pinhole"]
     still = layer("embed", g.rows(trajectory), g.GRID)[0]
     assert (layer("embed", g.rows(g.moved(trajectory, g.motions()[0])), g.GRID)[0] - still).abs().max() > 0.1
     between = trajectory.camera_to_world.clone()
@@ -119,7 +119,7 @@ def test_cameractrl_knows_the_world_frame_and_reads_all_four_raw_frames():
 def test_cameractrl_adds_nothing_at_the_start_or_without_a_camera():
     torch.manual_seed(0)
     fresh = CameraCtrl(pixels=PIXELS).layer(SMALL, 1).double()
-    assert not fresh("embed", g.rows(PATHS["pinhole"]), g.GRID)[0].any()
+    assert not fresh("embed", g.rows(TRAJECTORIES["pinhole"]), g.GRID)[0].any()
     layer = g.trained(CameraCtrl(pixels=PIXELS), dim=SMALL, heads=1)
     assert not layer("embed", ABSENT, g.GRID)[0].any()
     layer, hidden = g.trained(CameraCtrl("blocks", PIXELS), dim=SMALL, heads=1), hidden_state()
@@ -139,7 +139,7 @@ def test_settings_that_make_no_sense_are_refused(make, sentence):
 
 
 def test_recammaster_adds_the_flattened_camera_to_world_pose_and_projects_the_output():
-    layer, trajectory = g.trained(ReCamMaster()), PATHS["pinhole"]
+    layer, trajectory = g.trained(ReCamMaster()), TRAJECTORIES["pinhole"]
     hidden, output = hidden_state(g.DIM), hidden_state(g.DIM) + 1
     state = AttentionState(hidden, *g.content(), g.softmax_attention)
     actual = layer("input", hidden, g.rows(trajectory))[0]
@@ -154,7 +154,7 @@ def test_recammaster_adds_the_flattened_camera_to_world_pose_and_projects_the_ou
 
 
 def test_recammaster_gradcheck():
-    layer, camera = g.trained(ReCamMaster()), g.rows(PATHS["pinhole"])
+    layer, camera = g.trained(ReCamMaster()), g.rows(TRAJECTORIES["pinhole"])
     state = AttentionState(hidden_state(), *g.content(), g.softmax_attention)
 
     def call(stage, hidden, output):
@@ -166,7 +166,7 @@ def test_recammaster_gradcheck():
 def test_recammaster_knows_the_world_frame_starts_as_nothing_and_leaves_tokens_without_a_camera():
     layer, hidden = g.trained(ReCamMaster()), hidden_state(g.DIM)
     state = AttentionState(hidden, *g.content(), g.softmax_attention)
-    trajectory = PATHS["pinhole"]
+    trajectory = TRAJECTORIES["pinhole"]
     still = layer("input", hidden, g.rows(trajectory))
     assert (layer("input", hidden, g.rows(g.moved(trajectory, g.motions()[0]))) - still).abs().max() > 0.1
     assert torch.equal(layer("input", hidden, ABSENT), hidden)

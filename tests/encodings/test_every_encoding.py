@@ -285,9 +285,11 @@ def test_a_few_steps_lower_the_loss(row, clips):
 def test_it_learns_to_tell_two_cameras_apart(row):
     """Twice the same input, with two cameras and two targets: a model that does not read the camera cannot do better than
     the targets' mean, whatever its backbone learns."""
-    path = smooth_trajectory()
-    back = Trajectory(se3.inverse(path.camera_to_world), path.intrinsics, path.width, path.height)
-    cameras = CameraTokens.batch([CameraTokens.from_trajectory(one, (3, 4, 4)) for one in (path, back)])
+    trajectory = smooth_trajectory()
+    back = Trajectory(
+        se3.inverse(trajectory.camera_to_world), trajectory.intrinsics, trajectory.width, trajectory.height
+    )
+    cameras = CameraTokens.batch([CameraTokens.from_trajectory(one, (3, 4, 4)) for one in (trajectory, back)])
     model = retrofit(row).train()
     inputs = {name: value.expand(2, *value.shape[1:]) for name, value in model_inputs(model).items()}
     target = torch.randn(2, 48, 3, 8, 8, generator=torch.Generator().manual_seed(1))

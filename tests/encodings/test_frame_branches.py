@@ -24,7 +24,7 @@ METHODS = {
     "ucpe": Ucpe(ratio=2),
     "ucpe without map": Ucpe(ratio=1, latitude_up=False),
 }
-PATHS = {"pinhole": g.path(1), "wide lens": g.path(2, xi=0.4)}
+TRAJECTORIES = {"pinhole": g.trajectory(1), "wide lens": g.trajectory(2, xi=0.4)}
 
 
 # -- the slow way ---------------------------------------------------------------------------------------------------
@@ -128,15 +128,15 @@ def branch(layer, trajectory: Trajectory, seed: int = 0) -> Tensor:
 
 
 def test_packed_rows_are_those_written_out_by_hand():
-    for trajectory in PATHS.values():
+    for trajectory in TRAJECTORIES.values():
         packed = CameraTokens.from_trajectory(trajectory, g.GRID, anchor=None).rows
         torch.testing.assert_close(packed.double(), g.rows(trajectory), atol=1e-6, rtol=1e-6)
 
 
-@pytest.mark.parametrize("lens", PATHS)
+@pytest.mark.parametrize("lens", TRAJECTORIES)
 @pytest.mark.parametrize("name", METHODS)
 def test_the_branch_is_attention_between_block_diagonal_matrices(name, lens):
-    layer, trajectory = g.trained(METHODS[name]), PATHS[lens]
+    layer, trajectory = g.trained(METHODS[name]), TRAJECTORIES[lens]
     output, state = attention_inputs()
     tolerance = 1e-5 if name == "ucpe" else 1e-9  # the slow up vector is a difference quotient
     actual = layer("output", output, state, g.rows(trajectory))[0]
@@ -146,7 +146,7 @@ def test_the_branch_is_attention_between_block_diagonal_matrices(name, lens):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_gradcheck(name):
-    layer, camera = g.trained(METHODS[name]), g.rows(PATHS["wide lens"])
+    layer, camera = g.trained(METHODS[name]), g.rows(TRAJECTORIES["wide lens"])
     output, state = attention_inputs()
 
     def call(stage, output, hidden, query, key, value):
@@ -157,15 +157,15 @@ def test_gradcheck(name):
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "ucpe"])
 def test_a_rigid_motion_of_the_world_changes_nothing(name):
-    layer, trajectory = g.trained(METHODS[name]), PATHS["pinhole"]
+    layer, trajectory = g.trained(METHODS[name]), TRAJECTORIES["pinhole"]
     still = branch(layer, trajectory)
     for motion in g.motions():
         torch.testing.assert_close(branch(layer, g.moved(trajectory, motion)), still, atol=1e-9, rtol=1e-9)
-    assert (branch(layer, g.path(5)) - still).abs().max() > 0.1  # though another path does
+    assert (branch(layer, g.trajectory(5)) - still).abs().max() > 0.1  # though another trajectory does
 
 
 def test_ucpe_s_map_knows_up_and_so_only_motions_that_keep_it_cancel():
-    layer, trajectory = g.trained(METHODS["ucpe"]), PATHS["pinhole"]
+    layer, trajectory = g.trained(METHODS["ucpe"]), TRAJECTORIES["pinhole"]
     still = branch(layer, trajectory)
     torch.testing.assert_close(branch(layer, g.moved(trajectory, g.upright_motion())), still, atol=1e-9, rtol=1e-9)
     assert (branch(layer, g.moved(trajectory, g.motions()[0])) - still).abs().max() > 0.01
@@ -173,7 +173,7 @@ def test_ucpe_s_map_knows_up_and_so_only_motions_that_keep_it_cancel():
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "ucpe"])
 def test_with_poses_inverted_a_motion_of_the_world_would_not_cancel(name):
-    layer, trajectory = g.trained(METHODS[name]), PATHS["pinhole"]
+    layer, trajectory = g.trained(METHODS[name]), TRAJECTORIES["pinhole"]
 
     def inverted(one: Trajectory) -> Tensor:
         camera = g.rows(one)
@@ -187,7 +187,7 @@ def test_with_poses_inverted_a_motion_of_the_world_would_not_cancel(name):
 
 
 def test_gta_ignores_the_lens_and_prope_does_not():
-    near = g.path(1)
+    near = g.trajectory(1)
     far = Trajectory(near.camera_to_world, near.intrinsics @ torch.diag(torch.tensor([2.0, 2.0, 1.0])).double(), 48, 32)
     for encoding, listens in ((Gta(), False), (Prope(), True)):
         layer = g.trained(encoding)
@@ -195,7 +195,7 @@ def test_gta_ignores_the_lens_and_prope_does_not():
 
 
 def test_latitude_and_up_of_a_level_camera():
-    trajectory = Trajectory(torch.eye(4).expand(5, 4, 4), g.path().intrinsics, g.WIDTH, g.HEIGHT)
+    trajectory = Trajectory(torch.eye(4).expand(5, 4, 4), g.trajectory().intrinsics, g.WIDTH, g.HEIGHT)
     actual = latitude_up(g.rows(trajectory))[0]
     directions = g.rows(trajectory)[0, :, :3]
     torch.testing.assert_close(actual[:, 2], torch.asin(-directions[:, 1]))
@@ -210,7 +210,7 @@ def test_tokens_without_a_camera_keep_their_output_and_the_start_is_zero(name):
     assert torch.equal(layer("output", output, state, torch.zeros(1, g.TOKENS, 90, dtype=torch.float64)), output)
     torch.manual_seed(0)
     fresh = METHODS[name].layer(g.DIM, g.HEADS).double()
-    assert torch.equal(fresh("output", output, state, g.rows(PATHS["pinhole"])), output)
+    assert torch.equal(fresh("output", output, state, g.rows(TRAJECTORIES["pinhole"])), output)
 
 
 @pytest.mark.parametrize(

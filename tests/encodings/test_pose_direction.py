@@ -30,8 +30,8 @@ def still_then_right() -> Trajectory:
 
 
 def exchanged() -> Trajectory:
-    path = still_then_right()
-    return Trajectory(torch.linalg.inv(path.camera_to_world), path.intrinsics, g.WIDTH, g.HEIGHT)
+    trajectory = still_then_right()
+    return Trajectory(torch.linalg.inv(trajectory.camera_to_world), trajectory.intrinsics, g.WIDTH, g.HEIGHT)
 
 
 def relative_entry(layer, camera: Tensor, query_token: int, key_token: int, offset: int) -> float:

@@ -24,7 +24,7 @@ SETTINGS = {
     "with V transform, mlp": {"value": True, "projection": "mlp"},
 }
 TERMS = ("abcd", "ad", "abc")
-PATH = g.path(1)
+TRAJECTORY = g.trajectory(1)
 
 
 def gelu(x: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ def score(layer: ScopeLayer, query: Tensor, key: Tensor, camera: Tensor) -> Tens
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_ablation_is_its_formula_token_by_token(name):
-    layer, camera = g.trained(Scope(**SETTINGS[name])), g.rows(PATH)
+    layer, camera = g.trained(Scope(**SETTINGS[name])), g.rows(TRAJECTORY)
     camera[..., 22] = 0.4
     query, key, value = g.content()
     actual = layer("inject", query, key, value, camera)
@@ -88,7 +88,7 @@ def test_every_ablation_is_its_formula_token_by_token(name):
 @pytest.mark.parametrize("terms", TERMS)
 @pytest.mark.parametrize("name", ["full", "w/o NGI", "with V transform"])
 def test_gradcheck(name, terms):
-    layer, camera = g.trained(Scope(**SETTINGS[name], terms=terms)), g.rows(PATH)
+    layer, camera = g.trained(Scope(**SETTINGS[name], terms=terms)), g.rows(TRAJECTORY)
 
     def call(stage, query, key, value):
         if terms != "abcd":
@@ -100,13 +100,13 @@ def test_gradcheck(name, terms):
 
 def test_without_ngi_and_e_at_the_identity_term_d_is_the_reciprocal_product_itself():
     torch.manual_seed(0)
-    layer, camera = Scope(ngi=False, alpha=1.0).layer(g.DIM, g.HEADS).double(), g.rows(PATH)
+    layer, camera = Scope(ngi=False, alpha=1.0).layer(g.DIM, g.HEADS).double(), g.rows(TRAJECTORY)
     assert layer.project_q.shape == (g.DIM, 6) and not hasattr(layer, "gate_in")
     term_d = g.logits(*layer.encode(camera))[0]
     d, m = camera[0, :, :3], camera[0, :, 3:6]
     for head in term_d:
         torch.testing.assert_close(head, d @ m.T + m @ d.T, atol=1e-5, rtol=1e-5)  # E is orthonormal in float32
-    moved = g.rows(g.moved(PATH, g.motions()[0]))
+    moved = g.rows(g.moved(TRAJECTORY, g.motions()[0]))
     torch.testing.assert_close(g.logits(*layer.encode(moved))[0], term_d, atol=1e-4, rtol=1e-4)  # so it is invariant
     trained, query = g.trained(Scope(ngi=False)), g.content()[0]  # and away from the identity it is not
     assert (score(trained, query, query, moved) - score(trained, query, query, camera)).abs().max() > 0.1
@@ -115,7 +115,7 @@ def test_without_ngi_and_e_at_the_identity_term_d_is_the_reciprocal_product_itse
 @pytest.mark.parametrize("name", ["full", "w/o flip", "w/o PE RMSNorm", "with V transform"])
 def test_scores_know_the_world_frame(name):
     layer, query = g.trained(Scope(**SETTINGS[name])), g.content()[0]
-    still, moved = g.rows(PATH), g.rows(g.moved(PATH, g.motions()[0]))
+    still, moved = g.rows(TRAJECTORY), g.rows(g.moved(TRAJECTORY, g.motions()[0]))
     assert (score(layer, query, query, moved) - score(layer, query, query, still)).abs().max() > 0.1
 
 
@@ -130,7 +130,7 @@ def four_terms(layer: ScopeLayer, query: Tensor, key: Tensor, camera: Tensor) ->
 
 @pytest.mark.parametrize("terms", TERMS)
 def test_the_score_is_the_sum_of_exactly_its_terms(terms):
-    layer, camera = g.trained(Scope(terms=terms)), g.rows(PATH)
+    layer, camera = g.trained(Scope(terms=terms)), g.rows(TRAJECTORY)
     query, key, _ = g.content()
     expected = sum(four_terms(layer, query, key, camera)[term] for term in terms)
     torch.testing.assert_close(score(layer, query, key, camera), expected, atol=1e-9, rtol=0)
@@ -139,7 +139,7 @@ def test_the_score_is_the_sum_of_exactly_its_terms(terms):
 def mixed_dependence(layer: ScopeLayer) -> float:
     """How far the score is from a function of content plus a function of rays: its second difference."""
     (q1, k1), (q2, k2) = g.content(1, 2), g.content(2, 2)
-    r1, r2 = g.rows(PATH), g.rows(g.path(7))
+    r1, r2 = g.rows(TRAJECTORY), g.rows(g.trajectory(7))
     difference = score(layer, q1, k1, r1) - score(layer, q1, k1, r2) - score(layer, q2, k2, r1)
     return (difference + score(layer, q2, k2, r2)).abs().max().item()
 
@@ -147,7 +147,7 @@ def mixed_dependence(layer: ScopeLayer) -> float:
 def pure_ray_dependence(layer: ScopeLayer) -> float:
     """How far the score moves with the rays where there is no content at all."""
     nothing = torch.zeros(1, g.TOKENS, g.HEADS, g.HEAD, dtype=torch.float64)
-    return (score(layer, nothing, nothing, g.rows(PATH))).abs().max().item()
+    return (score(layer, nothing, nothing, g.rows(TRAJECTORY))).abs().max().item()
 
 
 def test_without_b_and_c_no_mixed_dependence_and_without_d_no_pure_one():
@@ -159,7 +159,7 @@ def test_without_b_and_c_no_mixed_dependence_and_without_d_no_pure_one():
 
 @pytest.mark.parametrize("terms", ["ad", "abc"])
 def test_values_keep_their_width_and_attention_its_weights(terms):
-    layer, camera = g.trained(Scope(terms=terms)), g.rows(PATH)
+    layer, camera = g.trained(Scope(terms=terms)), g.rows(TRAJECTORY)
     query, key, value = g.content()
     actual = layer("attend", query, key, value, g.softmax_attention, camera)
     weights = torch.softmax(score(layer, query, key, camera), dim=-1)
@@ -169,7 +169,7 @@ def test_values_keep_their_width_and_attention_its_weights(terms):
 @pytest.mark.parametrize("terms", TERMS)
 def test_from_its_start_every_term_setting_learns_all_its_parameters_within_three_steps(terms):
     torch.manual_seed(0)
-    layer, camera = Scope(terms=terms).layer(g.DIM, g.HEADS).double(), g.rows(PATH)
+    layer, camera = Scope(terms=terms).layer(g.DIM, g.HEADS).double(), g.rows(TRAJECTORY)
     query, key, _ = g.content()
     start = {name: value.detach().clone() for name, value in layer.named_parameters()}
     torch.testing.assert_close(score(layer, query, key, camera), g.logits(query, key) / math.sqrt(g.HEAD))

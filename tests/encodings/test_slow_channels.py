@@ -17,7 +17,7 @@ from tests.encodings import geometry as g
 
 METHODS = {"rerope": ReRope(), **{phases: FreqSplit(phases) for phases in PHASES}}
 WIDE = 128  # the real head width; one head of it
-PATH = g.path(1)
+TRAJECTORY = g.trajectory(1)
 
 
 # -- the slow way ---------------------------------------------------------------------------------------------------
@@ -122,10 +122,10 @@ def rotated(layer, trajectory: Trajectory, width: int, heads: int) -> tuple[Tens
 def test_it_is_one_matrix_per_token(name, width, heads):
     layer = g.trained(METHODS[name], dim=width * heads, heads=heads)
     query, key, _ = g.content(width=width, heads=heads)
-    new_query, new_key = rotated(layer, PATH, width, heads)
+    new_query, new_key = rotated(layer, TRAJECTORY, width, heads)
     for token in range(g.TOKENS):
         for head in range(heads):
-            for_query, for_key = matrices(layer, name, PATH, token, head, width)
+            for_query, for_key = matrices(layer, name, TRAJECTORY, token, head, width)
             torch.testing.assert_close(new_query[0, token, head], for_query @ query[0, token, head], atol=1e-9, rtol=0)
             torch.testing.assert_close(new_key[0, token, head], for_key @ key[0, token, head], atol=1e-9, rtol=0)
     assert layer.stages == {"rotate"}
@@ -133,7 +133,7 @@ def test_it_is_one_matrix_per_token(name, width, heads):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_gradcheck(name):
-    layer, camera = g.trained(METHODS[name]), g.rows(PATH)
+    layer, camera = g.trained(METHODS[name]), g.rows(TRAJECTORY)
 
     def call(stage, query, key):
         return stage("rotate", query, key, key, rotary(g.HEAD), camera)[:2]
@@ -160,7 +160,7 @@ def test_only_the_slow_channels_differ_from_native_rope(name):
     for token in range(g.TOKENS):
         turn = torch.block_diag(*[g.turn(angle) for angle in angles(token, WIDE)])
         torch.testing.assert_close(native[0][0, token, 0], turn @ query[0, token, 0], atol=1e-12, rtol=0)
-    for one, other in zip(rotated(layer, PATH, WIDE, 1), native[:2], strict=True):
+    for one, other in zip(rotated(layer, TRAJECTORY, WIDE, 1), native[:2], strict=True):
         changed = (one != other).any(dim=(0, 1, 2)).nonzero().flatten().tolist()
         # Latent frame 0 does not turn, so a channel counts as changed from frame 1 on.
         assert changed == list(range(22 if name == "rerope" else 24, 44))
@@ -169,9 +169,9 @@ def test_only_the_slow_channels_differ_from_native_rope(name):
 @pytest.mark.parametrize("name", METHODS)
 def test_a_rigid_motion_of_the_world_cancels_where_the_design_says_so(name):
     layer = g.trained(METHODS[name], dim=WIDE, heads=1)
-    still = g.logits(*rotated(layer, PATH, WIDE, 1))
+    still = g.logits(*rotated(layer, TRAJECTORY, WIDE, 1))
     changes = [
-        (g.logits(*rotated(layer, g.moved(PATH, motion), WIDE, 1)) - still).abs().max() for motion in g.motions()
+        (g.logits(*rotated(layer, g.moved(TRAJECTORY, motion), WIDE, 1)) - still).abs().max() for motion in g.motions()
     ]
     if name in ("rerope", "projective"):
         assert max(changes) < 1e-9
@@ -180,10 +180,12 @@ def test_a_rigid_motion_of_the_world_cancels_where_the_design_says_so(name):
 
 
 def test_the_lens_matters_to_projective_and_not_to_rerope_and_a_zoom_keeps_lengths():
-    far = Trajectory(PATH.camera_to_world, PATH.intrinsics @ torch.diag(torch.tensor([3.0, 3, 1])).double(), 48, 32)
+    far = Trajectory(
+        TRAJECTORY.camera_to_world, TRAJECTORY.intrinsics @ torch.diag(torch.tensor([3.0, 3, 1])).double(), 48, 32
+    )
     for name, listens in (("rerope", False), ("projective", True)):
         layer = g.trained(METHODS[name])
-        difference = [a - b for a, b in zip(rotated(layer, PATH, 24, 2), rotated(layer, far, 24, 2), strict=True)]
+        difference = [a - b for a, b in zip(rotated(layer, TRAJECTORY, 24, 2), rotated(layer, far, 24, 2), strict=True)]
         assert (max(one.abs().max() for one in difference) > 1e-3) == listens
     for matrix in unit_projection(g.rows(far)):
         torch.testing.assert_close(torch.linalg.det(matrix), torch.ones(1, g.TOKENS, dtype=torch.float64))
@@ -191,7 +193,7 @@ def test_the_lens_matters_to_projective_and_not_to_rerope_and_a_zoom_keeps_lengt
 
 def test_phases_are_the_published_frequencies_in_order():
     """At 128 channels: u and v near three times, far twice; the angles twice, the closest point three times."""
-    camera = g.rows(PATH)
+    camera = g.rows(TRAJECTORY)
     near_far = camera_uv_phases(camera)
     assert near_far.shape == four_dof_phases(camera).shape == (1, g.TOKENS, 10)
     torch.testing.assert_close(near_far[..., 8:] / near_far[..., :2], torch.full_like(near_far[..., :2], 9.0))
@@ -204,7 +206,7 @@ def test_learned_phases_start_as_native_rope_and_move_from_the_first_step():
     torch.manual_seed(0)
     layer = FreqSplit("plucker").layer(g.DIM, g.HEADS).double()
     query, key, value = g.content()
-    actual = layer("rotate", query, key, value, rotary(g.HEAD), g.rows(PATH))
+    actual = layer("rotate", query, key, value, rotary(g.HEAD), g.rows(TRAJECTORY))
     native = layer("rotate", query, key, value, rotary(g.HEAD), torch.zeros(1, g.TOKENS, 90, dtype=torch.float64))
     assert torch.equal(actual[0], native[0]) and torch.equal(actual[1], native[1])
     g.logits(*actual[:2]).square().sum().backward()

@@ -33,7 +33,7 @@ def model_folder(tmp_path_factory):
 
 @dataclass
 class Oracle:
-    """Knows the commanded path, and strays from it by a drift that grows; fails where it is told to."""
+    """Knows the commanded trajectory, and strays from it by a drift that grows; fails where it is told to."""
 
     noise: float = 0.05
     fails_on: tuple[str, ...] = ()
@@ -45,23 +45,26 @@ class Oracle:
         assert video.dtype == np.uint8 and len(video) == len(hints.lens)
         if any(word in hints.name for word in self.fails_on):
             return SimpleNamespace(trajectory=None, failure="the oracle is silent", confidence=0.0, details={})
-        path = hints.lens.anchored()
+        trajectory = hints.lens.anchored()
         noise = 0.1 * self.noise if hints.name.endswith("-true") else self.noise
-        share = torch.linspace(0, noise, len(path), dtype=torch.float64)
-        size = float(path.positions.norm(dim=-1).max())
-        drift = torch.stack([share, 0 * share, share], dim=-1) * size * (0.0 if self.frozen else 1.0)
+        fraction = torch.linspace(0, noise, len(trajectory), dtype=torch.float64)
+        size = float(trajectory.positions.norm(dim=-1).max())
+        drift = torch.stack([fraction, 0 * fraction, fraction], dim=-1) * size * (0.0 if self.frozen else 1.0)
         poses = se3.from_parts(
-            path.rotations @ se3.axis_rotation("y", share), (0.0 if self.frozen else 1.0) * path.positions + drift
+            trajectory.rotations @ se3.axis_rotation("y", fraction),
+            (0.0 if self.frozen else 1.0) * trajectory.positions + drift,
         )
-        return SimpleNamespace(trajectory=path.replace(camera_to_world=poses), failure=None, confidence=0.9, details={})
+        return SimpleNamespace(
+            trajectory=trajectory.replace(camera_to_world=poses), failure=None, confidence=0.9, details={}
+        )
 
 
 @pytest.fixture
 def oracle(monkeypatch):
     """In the place of every estimator that is asked for by name."""
-    found = Oracle()
-    monkeypatch.setattr("sightline.evaluation.run.open_estimator", lambda _: found)
-    return found
+    oracle = Oracle()
+    monkeypatch.setattr("sightline.evaluation.run.open_estimator", lambda _: oracle)
+    return oracle
 
 
 class _Lpips(torch.nn.Module):

@@ -1,4 +1,4 @@
-"""Runs beside each other, what a film costs, and VBench's own results: known answers."""
+"""Runs beside each other, what a video costs, and VBench's own results: known answers."""
 
 from __future__ import annotations
 
@@ -71,29 +71,29 @@ def write_run(folder, errors, label="run", failed=(), groups=None, settings=SETT
 
 
 def test_a_small_difference_on_every_clip_is_seen_through_a_large_spread(tmp_path, capsys):
-    spread = RANDOM.uniform(0.1, 1.0, 12)
+    errors = RANDOM.uniform(0.1, 1.0, 12)
     paths = [
-        write_run(tmp_path / "a", spread, "a"),
+        write_run(tmp_path / "a", errors, "a"),
         write_run(
             tmp_path / "b",
-            spread - 0.02 + RANDOM.normal(0, 0.005, 12),
+            errors - 0.02 + RANDOM.normal(0, 0.005, 12),
             "b",
             failed=(3,),
             settings=changed("num_inference_steps", 2),
         ),
-        write_run(tmp_path / "c", RANDOM.permutation(spread), "c"),
+        write_run(tmp_path / "c", RANDOM.permutation(errors), "c"),
     ]
     assert cli.main(["evaluate", "compare", *map(str, paths), "-o", str(tmp_path / "out")]) == 0
     told = capsys.readouterr().out
-    found = {
+    rows = {
         (one["key"], one["run"]): one for one in json.loads((tmp_path / "out/compare.json").read_text())["differences"]
     }
-    closer, shuffled = found["rot_err_raw", "b"], found["rot_err_raw", "c"]
+    closer, shuffled = rows["rot_err_raw", "b"], rows["rot_err_raw", "c"]
     assert closer["significant"] and closer["n"] == 11 and closer["difference"] == pytest.approx(-0.02, abs=0.004)
     low, high = closer["difference_interval"]
     assert low < closer["difference"] < high < 0 and not shuffled["significant"]
-    assert not found["psnr", "b"]["significant"]  # equal on every clip
-    assert found["failed", "b"]["n"] == 12 and found["failed", "b"]["difference"] == pytest.approx(1 / 12)
+    assert not rows["psnr", "b"]["significant"]  # equal on every clip
+    assert rows["failed", "b"]["n"] == 12 and rows["failed", "b"]["difference"] == pytest.approx(1 / 12)
     assert "| clips without a pose ↓ | b | 12 of 12 | 0.08333 |" in told
     assert "| b | 11 of 12 |" in told and "| better |" in told and "not significant" in told
     assert "| 12 | 11 | 1 |" in told and "b, clip3, pose of the generated video: lost" in told
@@ -111,9 +111,9 @@ def test_clips_of_one_image_are_one_and_few_pairs_are_never_significant(tmp_path
     assert [run.label for run in runs] == ["a", "b"]  # told apart by their folders
     again = compare.read_runs([tmp_path / "a", write_run(tmp_path / "other" / "a", errors)])
     assert [run.label for run in again] == ["run 1", "run 2"]
-    none, found = compare.differences(runs)[:2]
+    none, row = compare.differences(runs)[:2]
     assert none.key == "failed" and none.mean == none.difference == 0 and not none.significant
-    assert found.n == 3 and found.difference == pytest.approx(-0.05) and not found.significant
+    assert row.n == 3 and row.difference == pytest.approx(-0.05) and not row.significant
 
 
 def test_the_interval_covers_the_mean_as_often_as_it_says():
@@ -135,16 +135,16 @@ def test_efficiency_counts_every_step(model_folder, tmp_path, capsys):
     line = f"--model {model_folder / 'model'} --camera {model_folder / 'one'} --num-frames 5 --size 64x64"
     line += " --num-inference-steps 3 --guidance-scale 1"
     assert cli.main(["evaluate", "efficiency", *line.split(), "--runs", "2", "-o", str(tmp_path / "out")]) == 0
-    found = json.loads((tmp_path / "out/results.json").read_text())
-    assert [len(steps) for steps in found["seconds_of_each_step"]] == [3, 3] and found["encoding"] == "scope"
-    assert found["counts"] == {"asked": 2, "scored": 2, "failed": 0, "steps": 6}
-    assert 0 < found["step_seconds"]["mean"] < 10 and 0 < found["peak_gib"] < 100
+    results = json.loads((tmp_path / "out/results.json").read_text())
+    assert [len(steps) for steps in results["seconds_of_each_step"]] == [3, 3] and results["encoding"] == "scope"
+    assert results["counts"] == {"asked": 2, "scored": 2, "failed": 0, "steps": 6}
+    assert 0 < results["step_seconds"]["mean"] < 10 and 0 < results["peak_gib"] < 100
     told = capsys.readouterr().out
     assert "| Method | Camera integration | Step latency (s) ↓ |" in told and "one pass a step" in told
 
 
-def vbench_results(file, value, films=3):
-    one = [{"video_path": f"{number}.mp4", "video_results": value} for number in range(films)]
+def vbench_results(file, value, count=3):
+    one = [{"video_path": f"{number}.mp4", "video_results": value} for number in range(count)]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({name: [value, one] for name in vbench.DIMENSIONS}))
     return file
@@ -165,17 +165,17 @@ def test_vbench_runs_in_its_own_environment_or_says_why_not(tmp_path, capsys):
     run = write_run(tmp_path / "run", [0.1, 0.2, 0.3], "scope")
     for name in ("clip0", "clip1"):
         (run / "clips" / name).mkdir(parents=True)
-        for film in ("generated.mp4", "true.mp4"):
-            (run / "clips" / name / film).write_bytes(b"film")
+        for video in ("generated.mp4", "true.mp4"):
+            (run / "clips" / name / video).write_bytes(b"video")
     environment, output = tmp_path / "environment", tmp_path / "out"
     python = environment / "bin" / "python"
     python.parent.mkdir(parents=True)
     (environment / "ready").touch()
-    # In the place of the package: writes what it writes, for as many films as it is given.
+    # In the place of the package: writes what it writes, for as many videos as it is given.
     python.write_text(
         f"#!{sys.executable}\nimport json, os, sys\n_, _, videos, name, output, device, names = sys.argv[1:]\n"
-        "films = [[f, 1] for f in os.listdir(videos)]\n"
-        "document = {d: [0.5, films] for d in json.loads(names)}\n"
+        "entries = [[f, 1] for f in os.listdir(videos)]\n"
+        "document = {d: [0.5, entries] for d in json.loads(names)}\n"
         "open(f'{output}/{name}_eval_results.json', 'w').write(json.dumps(document))\n"
     )
     python.chmod(0o755)

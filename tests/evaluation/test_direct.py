@@ -25,10 +25,12 @@ def truths():
     return held_out_clips(4, depth=True)
 
 
-def filmed(path: Trajectory, seed: int = 900_012) -> Clip:
-    """A path of our own through a held-out room, in its metres."""
-    scene = sample_clip("walkthrough", seed, 2, path.width, path.height)
-    placed = path.replace(camera_to_world=scene.true_trajectory.camera_to_world[0] @ path.camera_to_world, unit="metre")
+def render(trajectory: Trajectory, seed: int = 900_012) -> Clip:
+    """A clip of a held-out room along a trajectory, in metres of the room."""
+    scene = sample_clip("walkthrough", seed, 2, trajectory.width, trajectory.height)
+    placed = trajectory.replace(
+        camera_to_world=scene.true_trajectory.camera_to_world[0] @ trajectory.camera_to_world, unit="metre"
+    )
     shown = render_clip(scene.scene, placed)
     return Clip(
         shown.frames.numpy(), placed.anchored(), shown.caption, "walkthrough", "own", depth=shown.depth[0].numpy()
@@ -57,18 +59,18 @@ def test_the_floor_on_the_lab_s_clips(truths):
 
 
 def test_pure_rotation():
-    clip = filmed(small(moves.pan, 15))
+    clip = render(small(moves.pan, 15))
     answer = get_estimator("direct").estimate(clip.frames, Hints.from_clip(clip))
     assert answer.trajectory is not None, answer.failure
-    found = pose_errors(answer.trajectory, clip.trajectory)
-    assert found.rot_err < 0.002 and found.ate < 0.005  # metres; the room is 3 m deep
+    errors = pose_errors(answer.trajectory, clip.trajectory)
+    assert errors.rot_err < 0.002 and errors.ate < 0.005  # metres; the room is 3 m deep
     assert answer.confidence > 0.7 and answer.trajectory.unit == "metre"
 
 
 def test_half_the_path_and_a_frozen_video():
-    asked, made = filmed(small(moves.truck, 0.4)), filmed(small(moves.truck, 0.2))
+    asked, actual = render(small(moves.truck, 0.4)), render(small(moves.truck, 0.2))
     estimator = get_estimator("direct")
-    answer = estimator.estimate(made.frames, Hints.from_clip(asked))  # what the generator was told, and what it did
+    answer = estimator.estimate(actual.frames, Hints.from_clip(asked))  # what the generator was told, and what it did
     assert answer.trajectory is not None
     raw = pose_errors(answer.trajectory, asked.trajectory)
     assert raw.trans_err == pytest.approx(0.1, rel=0.03)  # the mean of 0 .. 0.2
@@ -84,16 +86,16 @@ def test_half_the_path_and_a_frozen_video():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA")
 def test_cuda_gives_the_same_cameras():
-    clip = filmed(small(moves.truck, 0.2))
-    found = [
+    clip = render(small(moves.truck, 0.2))
+    estimates = [
         get_estimator("direct", device=device).estimate(clip.frames, Hints.from_clip(clip))
         for device in ("cpu", "cuda")
     ]
-    assert pose_errors(found[1].trajectory, found[0].trajectory).ate < 1e-3
+    assert pose_errors(estimates[1].trajectory, estimates[0].trajectory).ate < 1e-3
 
 
 def test_a_palindrome_returns():
-    clip = filmed(small(moves.loop_truck, 0.3, frames=13))
+    clip = render(small(moves.loop_truck, 0.3, frames=13))
     answer = get_estimator("direct").estimate(clip.frames, Hints.from_clip(clip))
     assert answer.trajectory is not None
     distance = answer.trajectory.positions.norm(dim=-1)
@@ -102,17 +104,20 @@ def test_a_palindrome_returns():
 
 def test_noise_is_a_failure_and_not_a_number():
     video = np.random.default_rng(0).integers(0, 256, (6, SIZE, SIZE, 3), dtype=np.uint8)
-    path = small(moves.static)
-    path = path.replace(camera_to_world=path.camera_to_world[:6], intrinsics=path.intrinsics[:6])
-    answer = get_estimator("direct").estimate(video, Hints(lens=path, depth=torch.full((SIZE, SIZE), 2.0)))
+    trajectory = small(moves.static)
+    trajectory = trajectory.replace(
+        camera_to_world=trajectory.camera_to_world[:6], intrinsics=trajectory.intrinsics[:6]
+    )
+    answer = get_estimator("direct").estimate(video, Hints(lens=trajectory, depth=torch.full((SIZE, SIZE), 2.0)))
     assert answer.trajectory is None
     assert "frames match too little" in (answer.failure or "") and answer.confidence < 0.3
 
 
 def test_a_video_without_contrast_is_a_failure():
-    path = small(moves.static, frames=3)
+    trajectory = small(moves.static, frames=3)
     answer = get_estimator("direct").estimate(
-        np.full((3, SIZE, SIZE, 3), 90, dtype=np.uint8), Hints(lens=path, depth=torch.full((SIZE, SIZE), torch.inf))
+        np.full((3, SIZE, SIZE, 3), 90, dtype=np.uint8),
+        Hints(lens=trajectory, depth=torch.full((SIZE, SIZE), torch.inf)),
     )
     assert answer.trajectory is None and answer.failure
 
@@ -126,8 +131,8 @@ def blotches(seed: int, size: int = 64, frames: int = 6) -> np.ndarray:
 
 @pytest.mark.parametrize("first_is_true", [True, False])
 def test_smooth_noise_is_a_failure_whatever_its_first_frame(first_is_true):
-    path = moves.truck(0.2, frames=6, width=64, height=64)
-    clip = filmed(path)
+    trajectory = moves.truck(0.2, frames=6, width=64, height=64)
+    clip = render(trajectory)
     video = blotches(0)
     if first_is_true:
         video[0] = clip.frames[0]
@@ -136,7 +141,7 @@ def test_smooth_noise_is_a_failure_whatever_its_first_frame(first_is_true):
 
 
 def test_a_soft_video_with_noise_and_a_drift_of_colour_is_measured():
-    clip = filmed(small(moves.truck, 0.3))
+    clip = render(small(moves.truck, 0.3))
     pictures = torch.from_numpy(clip.frames).permute(0, 3, 1, 2).float()
     kernel = torch.tensor([1.0, 4.0, 6.0, 4.0, 1.0]) / 16  # a Gaussian of 1 pixel
     kernel = (kernel[:, None] * kernel).expand(3, 1, 5, 5)
@@ -149,18 +154,20 @@ def test_a_soft_video_with_noise_and_a_drift_of_colour_is_measured():
         soft.clamp(0, 255).byte().permute(0, 2, 3, 1).numpy(), Hints.from_clip(clip)
     )
     assert answer.trajectory is not None, answer.failure
-    found = pose_errors(answer.trajectory, clip.trajectory)
-    assert found.rot_err < 0.005 and found.trans_err < 0.03 * 0.3 and answer.confidence > 0.75
+    errors = pose_errors(answer.trajectory, clip.trajectory)
+    assert errors.rot_err < 0.005 and errors.trans_err < 0.03 * 0.3 and answer.confidence > 0.75
 
 
 def test_a_car_that_drives_ahead_is_left_out():
-    """It is near and takes an eighth of the picture; aligned to it as well, the path was wrong by a fifth of its length."""
+    """It is near and takes an eighth of the picture; aligned to it as well, the trajectory was wrong by a fifth of its length."""
     batch = sample_batch("openworld", [900_003], 33, 128, 128)
     frames, depth = batch.render("cpu")
-    path = batch.reported_trajectory(0)
-    path = path.replace(camera_to_world=path.camera_to_world[:10], intrinsics=path.intrinsics[:10]).anchored()
+    trajectory = batch.reported_trajectory(0)
+    trajectory = trajectory.replace(
+        camera_to_world=trajectory.camera_to_world[:10], intrinsics=trajectory.intrinsics[:10]
+    ).anchored()
     first_depth = (depth[0, 0] * float(batch.scale[0])).numpy()
-    clip = Clip(frames[0, :10].numpy(), path, batch.captions[0], batch.style, "car", depth=first_depth)
+    clip = Clip(frames[0, :10].numpy(), trajectory, batch.captions[0], batch.style, "car", depth=first_depth)
     row = estimator_floor(get_estimator("direct", refinements=0), [clip])[0]
     assert row.errors is not None and row.translation_fraction is not None
     assert row.errors.rot_err < 0.002 and row.translation_fraction < 0.02
@@ -182,21 +189,21 @@ def test_agreement_is_of_structure_not_of_brightness():
     generator = torch.Generator().manual_seed(0)
     expected = torch.nn.functional.avg_pool2d(torch.rand(1, 1, 68, 68, generator=generator), 5, 1).flatten(1)
     other = torch.nn.functional.avg_pool2d(torch.rand(1, 1, 68, 68, generator=generator), 5, 1).flatten(1)
-    whole = torch.ones_like(expected)
+    everywhere = torch.ones_like(expected)
 
-    def share(seen, inside=whole):
+    def matched(seen, inside=everywhere):
         return float(agreement(expected, seen, inside, (64, 64)))
 
-    assert share(0.3 * expected + 0.5) == 1 and share(1 - expected) == 0
-    assert share(other) < 0.2 and share(torch.full_like(expected, 0.5)) == 0
+    assert matched(0.3 * expected + 0.5) == 1 and matched(1 - expected) == 0
+    assert matched(other) < 0.2 and matched(torch.full_like(expected, 0.5)) == 0
     half = torch.where(torch.arange(64 * 64) < 32 * 64, expected, other)
-    assert 0.45 < share(half) < 0.65
-    assert share(half, (torch.arange(64 * 64) < 32 * 64)[None].float()) > 0.98
-    assert share(expected, 0 * whole) == 0
+    assert 0.45 < matched(half) < 0.65
+    assert matched(half, (torch.arange(64 * 64) < 32 * 64)[None].float()) > 0.98
+    assert matched(expected, 0 * everywhere) == 0
 
 
 def test_the_unit_of_the_depth_is_the_unit_of_the_answer():
-    clip = filmed(small(moves.truck, 0.2, frames=4))
+    clip = render(small(moves.truck, 0.2, frames=4))
     estimator = get_estimator("direct", refinements=1)
     metres = estimator.estimate(clip.frames, Hints.from_clip(clip)).trajectory
     inches = estimator.estimate(clip.frames, Hints(lens=clip.trajectory, depth=clip.depth * 39.37)).trajectory
@@ -205,13 +212,13 @@ def test_the_unit_of_the_depth_is_the_unit_of_the_answer():
 
 
 def test_another_scene_after_a_cut_is_a_failure():
-    clip, other = filmed(small(moves.truck, 0.1)), filmed(small(moves.truck, 0.1), 900_027)
+    clip, other = render(small(moves.truck, 0.1)), render(small(moves.truck, 0.1), 900_027)
     video = np.concatenate([clip.frames[:3], other.frames[3:]])
     assert get_estimator("direct").estimate(video, Hints.from_clip(clip)).trajectory is None
 
 
 def test_a_video_that_starts_with_another_picture_than_the_depth_s_is_a_failure():
-    clip, other = filmed(small(moves.truck, 0.1, frames=3)), filmed(small(moves.truck, 0.1, frames=3), 900_027)
+    clip, other = render(small(moves.truck, 0.1, frames=3)), render(small(moves.truck, 0.1, frames=3), 900_027)
     told = Hints(lens=clip.trajectory, depth=clip.depth, first=clip.frames[0])
     answer = get_estimator("direct").estimate(other.frames, told)
     assert answer.trajectory is None and "the picture whose depth is given" in (answer.failure or "")
@@ -222,20 +229,20 @@ def test_a_video_that_starts_with_another_picture_than_the_depth_s_is_a_failure(
 
 def test_what_is_missing_is_told_in_a_sentence():
     video = np.zeros((3, 16, 16, 3), dtype=np.uint8)
-    path = moves.static(frames=3, width=16, height=16)
+    trajectory = moves.static(frames=3, width=16, height=16)
     direct = get_estimator("direct")
     with pytest.raises(SightlineError, match="lens is not given"):
         direct.estimate(video, Hints(depth=np.ones((16, 16))))
     with pytest.raises(SightlineError, match="depth is not given"):
-        direct.estimate(video, Hints(lens=path))
+        direct.estimate(video, Hints(lens=trajectory))
     with pytest.raises(SightlineError, match=r"depth has shape \[8, 8\]"):
-        direct.estimate(video, Hints(lens=path, depth=np.ones((8, 8))))
+        direct.estimate(video, Hints(lens=trajectory, depth=np.ones((8, 8))))
     with pytest.raises(SightlineError, match="not above 0"):
-        direct.estimate(video, Hints(lens=path, depth=np.zeros((16, 16))))
+        direct.estimate(video, Hints(lens=trajectory, depth=np.zeros((16, 16))))
     with pytest.raises(SightlineError, match="lens has 2 frames"):
         direct.estimate(video, Hints(lens=moves.static(frames=2, width=16, height=16), depth=np.ones((16, 16))))
     with pytest.raises(SightlineError, match="video is float64"):
-        direct.estimate(video.astype(float), Hints(lens=path, depth=np.ones((16, 16))))
+        direct.estimate(video.astype(float), Hints(lens=trajectory, depth=np.ones((16, 16))))
     with pytest.raises(SightlineError, match="estimator is 'orb'"):
         get_estimator("orb")
     with pytest.raises(SightlineError, match="cannot take these options"):

@@ -35,8 +35,8 @@ def test_colmap_places_a_truck_in_metres(monkeypatch):
     monkeypatch.setattr(type(colmap()), "_map", lambda *given: found_models.extend(mapped(*given)) or found_models)
     answer = colmap().estimate(clip.frames, Hints.from_clip(clip))
     assert answer.trajectory is not None, answer.failure
-    found = pose_errors(answer.trajectory, clip.trajectory)
-    assert found.rot_err < 0.002 and found.trans_err < 0.005 * 0.5
+    errors = pose_errors(answer.trajectory, clip.trajectory)
+    assert errors.rot_err < 0.002 and errors.trans_err < 0.005 * 0.5
     assert answer.details["kind"] == "reconstruction" and answer.details["registered"] == 5
     assert answer.trajectory.unit == "metre" and answer.confidence > 0.5
 
@@ -52,15 +52,15 @@ def test_colmap_answers_pure_rotation_by_rotations():
     clip = rendered_clip("rotation", num_frames=5)
     answer = colmap().estimate(clip.frames, Hints.from_clip(clip))
     assert answer.trajectory is not None, answer.failure
-    found = pose_errors(answer.trajectory, clip.trajectory)
+    errors = pose_errors(answer.trajectory, clip.trajectory)
     assert answer.details["kind"] == "rotation"
-    assert found.rot_err < 0.002 and found.ate == 0
+    assert errors.rot_err < 0.002 and errors.ate == 0
 
 
 def test_colmap_calls_noise_a_failure():
     video = np.random.default_rng(0).integers(0, 256, (4, 160, 240, 3), dtype=np.uint8)
-    path = moves.static(frames=4, width=240, height=160)
-    answer = colmap().estimate(video, Hints(lens=path, depth=torch.full((160, 240), 2.0)))
+    trajectory = moves.static(frames=4, width=240, height=160)
+    answer = colmap().estimate(video, Hints(lens=trajectory, depth=torch.full((160, 240), 2.0)))
     assert answer.trajectory is None and answer.failure
 
 
@@ -83,43 +83,43 @@ def test_a_wide_lens_and_a_zoom_become_one_pinhole():
 
     video = picture(lens.pixel_rays(optics[:, None, None], centres.expand(3, -1, -1, -1), 0.4))
     video = video.round().byte().expand(-1, -1, -1, 3).numpy()
-    made, pinhole, seen = _one_pinhole(video, optics, 0.4, torch.full((height, width), depth))
+    resampled, pinhole, seen = _one_pinhole(video, optics, 0.4, torch.full((height, width), depth))
     assert float(pinhole[0, 0]) == pytest.approx(42 / 1.4)
     expected = picture(lens.pixel_rays(pinhole, centres)).expand(-1, -1, 3).numpy()
-    assert np.abs(made - expected).max() < 4 and seen is not None and bool((seen == depth).all())
+    assert np.abs(resampled - expected).max() < 4 and seen is not None and bool((seen == depth).all())
 
 
-def matches(path, depths, pairs):
+def matches(trajectory, depths, pairs):
     """Pixels of random points in pairs of frames."""
     generator = torch.Generator().manual_seed(0)
-    found = []
+    pairs_seen = []
     for a, b in pairs:
         pixels = torch.rand(60, 2, generator=generator, dtype=torch.float64) * 64
-        rays = lens.pixel_rays(path.intrinsics[0], pixels)
+        rays = lens.pixel_rays(trajectory.intrinsics[0], pixels)
         places = rays / rays[:, 2:] * (depths[0] + depths[1] * torch.rand(60, 1, generator=generator).double())
-        move = se3.inverse(path.camera_to_world[b]) @ path.camera_to_world[a]
-        seen = lens.project(path.intrinsics[0], places @ move[:3, :3].T + move[:3, 3])
-        found.append(Pair(a, b, pixels, seen))
-    return found
+        move = se3.inverse(trajectory.camera_to_world[b]) @ trajectory.camera_to_world[a]
+        seen = lens.project(trajectory.intrinsics[0], places @ move[:3, :3].T + move[:3, 3])
+        pairs_seen.append(Pair(a, b, pixels, seen))
+    return pairs_seen
 
 
 def test_rotations_alone_are_exact_and_know_when_they_are_not_enough():
     turn, pairs = moves.pan(20, frames=6, width=64, height=64), [(i, j) for i in range(6) for j in range(i + 1, 6)]
-    found = rotations_alone(matches(turn, (1, 3), pairs), turn.intrinsics[0], 6)
-    assert found is not None and found.explained == 1
-    torch.testing.assert_close(found.rotations, turn.rotations, rtol=0, atol=1e-9)
+    solution = rotations_alone(matches(turn, (1, 3), pairs), turn.intrinsics[0], 6)
+    assert solution is not None and solution.explained == 1
+    torch.testing.assert_close(solution.rotations, turn.rotations, rtol=0, atol=1e-9)
     truck = moves.truck(1.0, frames=6, width=64, height=64)
     assert rotations_alone(matches(truck, (1, 3), pairs), truck.intrinsics[0], 6) is None
     assert rotations_alone(matches(turn, (1, 3), pairs[:3]), turn.intrinsics[0], 6) is None  # frames 4 and 5 hang loose
 
 
 def test_given_reads_files(tmp_path):
-    path = smooth_trajectory(9)
-    path.save(tmp_path / "clip.json")
+    trajectory = smooth_trajectory(9)
+    trajectory.save(tmp_path / "clip.json")
     for place in (tmp_path, tmp_path / "clip.json"):
         answer = get_estimator("given", path=place).estimate(VIDEO, Hints(name="clip"))
         assert answer.trajectory is not None and answer.confidence == 1
-        assert pose_errors(answer.trajectory, path).ate < 1e-9
+        assert pose_errors(answer.trajectory, trajectory).ate < 1e-9
     assert "holds no trajectory file" in get_estimator("given", path=tmp_path).estimate(VIDEO, Hints(name="b")).failure
     with pytest.raises(SightlineError, match=r"no\.json: the estimator given expects a trajectory file"):
         get_estimator("given", path=tmp_path / "no.json")
@@ -132,12 +132,12 @@ def test_given_reads_files(tmp_path):
 
 
 def test_vipe_reads_its_folder(tmp_path):
-    path = smooth_trajectory(9)
+    trajectory = smooth_trajectory(9)
     (tmp_path / "pose").mkdir()
-    path.save(tmp_path / "pose" / "clip.npz", format="vipe")
+    trajectory.save(tmp_path / "pose" / "clip.npz", format="vipe")
     vipe = get_estimator("vipe", folder=tmp_path)
     answer = vipe.estimate(VIDEO, Hints(name="clip"))
-    assert answer.trajectory is not None and pose_errors(answer.trajectory, path).ate < 1e-9
+    assert answer.trajectory is not None and pose_errors(answer.trajectory, trajectory).ate < 1e-9
     tail = vipe.estimate(np.concatenate([VIDEO, VIDEO[:1]]), Hints(name="clip"))  # its last frame has no pose
     assert tail.trajectory is not None and len(tail.trajectory) == 10 and tail.confidence == 0.9
     assert "11 of 20 frames" in vipe.estimate(np.repeat(VIDEO[:1], 20, 0), Hints(name="clip")).failure
@@ -149,25 +149,26 @@ def test_vipe_reads_its_folder(tmp_path):
 def test_vipe_runs_where_it_is_installed(tmp_path, monkeypatch):
     with pytest.raises(SightlineError, match="no-vipe is not installed"):
         get_estimator("vipe", command="no-vipe").estimate(VIDEO, Hints())
-    path = smooth_trajectory(9)
+    trajectory = smooth_trajectory(9)
     (tmp_path / "pose").mkdir()
-    path.save(tmp_path / "pose" / "clip.npz", format="vipe")
+    trajectory.save(tmp_path / "pose" / "clip.npz", format="vipe")
     tool = tmp_path / "vipe"
     tool.write_text(
         f'#!/bin/sh\ntest -f "$2" || exit 3\nmkdir -p "$4"\ncp -r {tmp_path}/pose {tmp_path}/intrinsics "$4"\n'
     )
     tool.chmod(0o755)
-    answer = get_estimator("vipe", command=str(tool)).estimate(VIDEO, Hints(lens=path))
+    answer = get_estimator("vipe", command=str(tool)).estimate(VIDEO, Hints(lens=trajectory))
     assert answer.trajectory is not None and len(answer.trajectory) == 9
     tool.write_text("#!/bin/sh\necho no device >&2\nexit 7\n")
     assert "ended with code 7: no device" in get_estimator("vipe", command=str(tool)).estimate(VIDEO, Hints()).failure
 
 
 def test_a_floor_keeps_its_failures(tmp_path):
-    path = smooth_trajectory(9)
-    path.scaled(1.1).save(tmp_path / "a.json")
+    trajectory = smooth_trajectory(9)
+    trajectory.scaled(1.1).save(tmp_path / "a.json")
     clips = [
-        Clip(VIDEO, path, "a room", "walkthrough", name, depth=np.ones((64, 64), np.float32)) for name in ("a", "b")
+        Clip(VIDEO, trajectory, "a room", "walkthrough", name, depth=np.ones((64, 64), np.float32))
+        for name in ("a", "b")
     ]
     rows = estimator_floor(get_estimator("given", path=tmp_path), clips)
     summary = summarize(rows)

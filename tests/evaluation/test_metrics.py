@@ -17,16 +17,16 @@ from sightline.evaluation.metrics.suite import DEFAULT_METRICS, METRICS, Suite, 
 RANDOM = np.random.default_rng(0)
 
 
-def film(frames=3, height=64, width=48, seed=0):
+def random_video(frames=3, height=64, width=48, seed=0):
     return np.random.default_rng(seed).integers(0, 256, (frames, height, width, 3), dtype=np.uint8)
 
 
 def test_the_frechet_distance_is_the_closed_form_on_gaussians():
     mean, other = RANDOM.normal(size=6), RANDOM.normal(size=6)
-    spread, wider = RANDOM.uniform(0.1, 2, 6), RANDOM.uniform(0.1, 2, 6)
+    variances, other_variances = RANDOM.uniform(0.1, 2, 6), RANDOM.uniform(0.1, 2, 6)
     turn = np.linalg.qr(RANDOM.normal(size=(6, 6)))[0]  # covariances that commute, in no special axes
-    first, second = turn * spread @ turn.T, turn * wider @ turn.T
-    expected = np.square(mean - other).sum() + np.square(np.sqrt(spread) - np.sqrt(wider)).sum()
+    first, second = turn * variances @ turn.T, turn * other_variances @ turn.T
+    expected = np.square(mean - other).sum() + np.square(np.sqrt(variances) - np.sqrt(other_variances)).sum()
     assert np.isclose(frechet.gaussian_distance(mean, first, other, second), expected, rtol=1e-10)
     # In one dimension it is the difference of means and of deviations, whatever the covariance.
     one = frechet.gaussian_distance(np.array([1.0]), np.array([[4.0]]), np.array([-2.0]), np.array([[9.0]]))
@@ -35,23 +35,23 @@ def test_the_frechet_distance_is_the_closed_form_on_gaussians():
 
 @pytest.mark.parametrize("count, dimensions", [(30, 8), (8, 30), (8, 8)])
 def test_features_give_the_distance_of_their_moments_however_few_they_are(count, dimensions):
-    real, made = RANDOM.normal(size=(count, dimensions)), RANDOM.normal(1, 2, size=(count + 3, dimensions))
-    moments = [(one.mean(0), np.cov(one, rowvar=False)) for one in (real, made)]
+    real, generated = RANDOM.normal(size=(count, dimensions)), RANDOM.normal(1, 2, size=(count + 3, dimensions))
+    moments = [(one.mean(0), np.cov(one, rowvar=False)) for one in (real, generated)]
     expected = frechet.gaussian_distance(*moments[0], *moments[1])
-    assert np.isclose(frechet.feature_distance(real, made), expected, rtol=1e-6)
+    assert np.isclose(frechet.feature_distance(real, generated), expected, rtol=1e-6)
     assert frechet.feature_distance(real, real) < 1e-6
 
 
 def test_a_distance_comes_with_its_n_and_a_floor_of_real_clips_against_real_clips():
     clips = [RANDOM.normal(size=(5, 4)) for _ in range(8)]
-    found = frechet.frechet(clips, [clip + 3 for clip in clips])
-    assert (found.n_real, found.n_generated, found.n_half, found.dimensions) == (40, 40, 20, 4)
-    assert np.isclose(found.distance, 36) and found.between_halves is not None and 0 < found.between_halves < 3
+    result = frechet.frechet(clips, [clip + 3 for clip in clips])
+    assert (result.n_real, result.n_generated, result.n_half, result.dimensions) == (40, 40, 20, 4)
+    assert np.isclose(result.distance, 36) and result.between_halves is not None and 0 < result.between_halves < 3
     assert frechet.frechet(clips[:1], clips[:1]).between_halves is None
 
 
 def test_ssim_is_the_paper_s_formula():
-    one, other = film(), film(seed=1) // 2 + film() // 2
+    one, other = random_video(), random_video(seed=1) // 2 + random_video() // 2
     at = np.arange(-5, 6)
     weight = np.exp(-(at**2) / 4.5)
     weight /= weight.sum()
@@ -73,7 +73,7 @@ def test_ssim_is_the_paper_s_formula():
 def test_lpips_comes_from_its_package_in_the_range_it_expects(small_weights):
     """The stand-in's distance is known; the adapter scales 0..255 to -1..1 and compares one reference with all frames."""
     network = networks.open_network("lpips", {})
-    one, other = film(20), film(20, seed=1)
+    one, other = random_video(20), random_video(20, seed=1)
     difference = (one.astype(np.float32) - other) / 127.5
     assert np.allclose(network.frames(one, other), np.abs(difference).mean(axis=(1, 2, 3)), rtol=1e-4)
     assert np.allclose(network.frames(one, one), 0)
@@ -89,15 +89,15 @@ def test_lpips_comes_from_its_package_in_the_range_it_expects(small_weights):
 def test_every_metric_through_files_of_its_network(small_weights):
     suite = Suite(["all"], small_weights).open()
     assert suite.names == tuple(METRICS)
-    video, truth = film(5), film(5, seed=1)
-    found = suite.score(video, truth, "a quiet kitchen, and more words than its text encoder has room for")
-    assert {name: len(values) for name, values in found.by_frame.items()} == {
+    video, truth = random_video(5), random_video(5, seed=1)
+    scores = suite.score(video, truth, "a quiet kitchen, and more words than its text encoder has room for")
+    assert {name: len(values) for name, values in scores.by_frame.items()} == {
         "psnr": 5, "ssim": 5, "lpips": 5, "clip_text": 5, "clip_frames": 4, "dino": 5
     }  # fmt: skip
-    assert all(np.isfinite(values).all() for values in found.by_frame.values())
-    assert found.generated["fvd"].shape == found.real["fvd_c"].shape == (1, 6)
-    assert found.generated["fid"].shape == found.real["fid"].shape == (5, 3)
-    assert not np.allclose(found.generated["fvd"], found.generated["fvd_c"])  # not square: the crop differs
+    assert all(np.isfinite(values).all() for values in scores.by_frame.values())
+    assert scores.generated["fvd"].shape == scores.real["fvd_c"].shape == (1, 6)
+    assert scores.generated["fid"].shape == scores.real["fid"].shape == (5, 3)
+    assert not np.allclose(scores.generated["fvd"], scores.generated["fvd_c"])  # not square: the crop differs
     same = suite.score(truth, truth, "a kitchen")
     for name in ("ssim", "dino"):
         assert np.allclose(same.by_frame[name], 1, atol=1e-5)

@@ -38,7 +38,7 @@ def _in_an_empty_folder(tmp_path, monkeypatch):
 
 
 def _touch(paths, file, title, labels):
-    assert len(paths) == len(labels) and all(len(path) == len(paths[0]) for path in paths)
+    assert len(paths) == len(labels) and all(len(one) == len(paths[0]) for one in paths)
     Path(file).touch()
 
 
@@ -59,15 +59,15 @@ class Page(HTMLParser):
         self.feed(Path(file).read_text())
 
     def handle_starttag(self, tag, attributes):
-        found = dict(attributes)
+        values = dict(attributes)
         if tag in ("video", "img"):
-            self.sources.append(found["src"].removesuffix("#t=0.001"))
+            self.sources.append(values["src"].removesuffix("#t=0.001"))
         if tag in ("link", "script"):
-            self.links.append(found.get("src") or found.get("href"))
+            self.links.append(values.get("src") or values.get("href"))
         if tag == "option":
-            self.options.append(found["value"])
-        if "data-scores" in found:
-            self.cards.append(json.loads(found["data-scores"]))
+            self.options.append(values["value"])
+        if "data-scores" in values:
+            self.cards.append(json.loads(values["data-scores"]))
 
 
 def test_standard_from_a_model_to_the_page_and_on_where_it_was(evaluate, oracle, capsys, monkeypatch):
@@ -76,18 +76,18 @@ def test_standard_from_a_model_to_the_page_and_on_where_it_was(evaluate, oracle,
     assert evaluate(line) == 0
     told = capsys.readouterr().out
     assert "| one |" in told and "| 3 | 2 | 1 |" in told and "the oracle is silent" in told
-    found = json.loads(Path("out/results.json").read_text())
-    assert found["counts"] == {"asked": 3, "generated": 3, "scored": 2, "failed": 1, "estimator_floor": 3}
-    assert {clip["name"]: clip["failures"] for clip in found["clips"] if clip["failures"]} == {
+    results = json.loads(Path("out/results.json").read_text())
+    assert results["counts"] == {"asked": 3, "generated": 3, "scored": 2, "failed": 1, "estimator_floor": 3}
+    assert {clip["name"]: clip["failures"] for clip in results["clips"] if clip["failures"]} == {
         "walkthrough-00900001-0": [{"stage": "pose of the generated video", "message": "the oracle is silent"}]
     }
-    assert found["means"]["psnr"]["n"] == 3 and found["means"]["rot_err_raw"]["n"] == 2
-    # The oracle turns by up to 0.05 rad, growing evenly: 0.025 in the mean over 5 frames, a tenth of that on true films.
-    assert found["means"]["rot_err_raw"]["mean"] == pytest.approx(0.025, rel=1e-6)
-    assert found["means"]["rot_err_raw"]["mean_of_sums"] == pytest.approx(0.125, rel=1e-6)
-    assert found["means"]["rot_err_raw"]["mean_without_first"] == pytest.approx(0.03125, rel=1e-6)
-    assert found["estimator_floor"]["rot_err_raw"]["mean"] == pytest.approx(0.0025, rel=1e-5)
-    sampling, settings = found["settings"]["sampling"], found["settings"]
+    assert results["means"]["psnr"]["n"] == 3 and results["means"]["rot_err_raw"]["n"] == 2
+    # The oracle turns by up to 0.05 rad, growing evenly: 0.025 in the mean over 5 frames, a tenth of that on true videos.
+    assert results["means"]["rot_err_raw"]["mean"] == pytest.approx(0.025, rel=1e-6)
+    assert results["means"]["rot_err_raw"]["mean_of_sums"] == pytest.approx(0.125, rel=1e-6)
+    assert results["means"]["rot_err_raw"]["mean_without_first"] == pytest.approx(0.03125, rel=1e-6)
+    assert results["estimator_floor"]["rot_err_raw"]["mean"] == pytest.approx(0.0025, rel=1e-5)
+    sampling, settings = results["settings"]["sampling"], results["settings"]
     assert (sampling["seed"], sampling["num_inference_steps"]) == (0, 1)
     assert (settings["cases"]["num_frames"], settings["metrics"]) == (5, ["psnr", "ssim"])
     assert {path.name for path in Path("out/clips/walkthrough-00900000-0").iterdir()} == {
@@ -102,11 +102,11 @@ def test_standard_from_a_model_to_the_page_and_on_where_it_was(evaluate, oracle,
 
     table = Path("out/table.md").read_text()
     assert "floor: the true videos" in table and "## Rescaled" in table
-    asked, filmed = oracle.asked, Path("out/clips/walkthrough-00900000-0/generated.mp4").stat().st_mtime_ns
-    monkeypatch.setattr(running, "generate", None)  # nothing is filmed again, and no model is loaded
+    asked, written_at = oracle.asked, Path("out/clips/walkthrough-00900000-0/generated.mp4").stat().st_mtime_ns
+    monkeypatch.setattr(running, "generate", None)  # nothing is generated again, and no model is loaded
     Path("out/clips/.walkthrough-00900000-0.0123.new").mkdir()  # as kill -9 leaves it: nobody looks at it
     assert evaluate(line) == 0 and oracle.asked == asked
-    assert Path("out/clips/walkthrough-00900000-0/generated.mp4").stat().st_mtime_ns == filmed
+    assert Path("out/clips/walkthrough-00900000-0/generated.mp4").stat().st_mtime_ns == written_at
     assert Path("out/table.md").read_text() == table
     capsys.readouterr()
     assert evaluate(f"{line} --seed 5") == cli.FAULT
@@ -142,15 +142,15 @@ def test_revisit_has_four_loops_of_each_frame_and_six_metrics(evaluate, oracle, 
     output = Path(small_weights["lpips"]).parent / "revisit"
     line = f"revisit --clips 1 --metrics lpips dino --weights {' '.join(weights)} -o {output}"
     assert evaluate(line) == 0
-    found = json.loads((output / "results.json").read_text())
-    assert found["counts"]["asked"] == 4 and found["counts"]["scored"] == 4
+    results = json.loads((output / "results.json").read_text())
+    assert results["counts"]["asked"] == 4 and results["counts"]["scored"] == 4
     six = ("return_ratio", "return_rotation", "normalised_ate", "return_lpips", "lpips_recovery", "return_dino")
-    assert all(found["means"][key]["groups"] == 1 and found["means"][key]["n"] == 4 for key in six)
+    assert all(results["means"][key]["groups"] == 1 and results["means"][key]["n"] == 4 for key in six)
     # The loop is over in the last frame: there the oracle has drifted by 0.05 sqrt 2 of its largest excursion.
-    assert 0.06 < found["means"]["return_ratio"]["mean"] < 0.08
+    assert 0.06 < results["means"]["return_ratio"]["mean"] < 0.08
     assert (
-        found["estimator_floor"]["return_lpips"]["mean"] < 1e-6
-        and found["estimator_floor"]["lpips_recovery"]["mean"] > 0.999
+        results["estimator_floor"]["return_lpips"]["mean"] < 1e-6
+        and results["estimator_floor"]["lpips_recovery"]["mean"] > 0.999
     )
     head = "| Method | Return Trans. Ratio ↓ | Return Rot. (deg) ↓ | Norm. ATE ↓ | Return LPIPS ↓ | LPIPS Recovery ↑ |"
     assert head in capsys.readouterr().out
@@ -163,22 +163,22 @@ SHAPE = {"num_frames": 5, "width": 64, "height": 64, "num_inference_steps": 1, "
 
 def test_evaluate_in_python_is_the_command(model_folder, evaluate, oracle, capsys):
     """The same folder, whether the model is named, or loaded before; a run is resumed by either."""
-    found = sl.evaluate(
+    results = sl.evaluate(
         model_folder / "model", model_folder / "one", estimator=oracle, metrics=["psnr"], output="python", **SHAPE
     )
-    assert (found.label, found.protocol, found.counts.scored) == ("one", "standard", 2)
-    assert found == read_result(RunResults, Path("python/results.json"))
-    assert found.means["rot_err_raw"].mean == pytest.approx(0.025, rel=1e-6)
+    assert (results.label, results.protocol, results.counts.scored) == ("one", "standard", 2)
+    assert results == read_result(RunResults, Path("python/results.json"))
+    assert results.means["rot_err_raw"].mean == pytest.approx(0.025, rel=1e-6)
     assert evaluate("standard --clips 2 --metrics psnr -o command") == 0
     written = read_result(RunResults, Path("command/results.json"))
-    assert written.means == found.means and [clip.weights for clip in written.clips] == [
-        clip.weights for clip in found.clips
+    assert written.means == results.means and [clip.weights for clip in written.clips] == [
+        clip.weights for clip in results.clips
     ]
     pipe = sl.load_pipeline(model_folder / "model", camera=model_folder / "one")
     loaded = sl.evaluate(
         pipe, label="<script>alert(1)</script>", estimator=oracle, metrics=["psnr"], output="loaded", **SHAPE
     )
-    assert loaded.means == found.means
+    assert loaded.means == results.means
     page = Path("loaded/report.html").read_text()
     assert "&lt;script&gt;alert(1)" in page and "<script>alert" not in page
     lines = []
@@ -221,21 +221,21 @@ def test_processes_share_the_clips_and_a_camera_that_went_nowhere_cannot_win(mod
     assert [len(lines) for lines in done.values()] == [3, 3] and not run.pending()
     assert re.fullmatch(r"1 of 2 \(about \d+ s left\), walkthrough-00900001-0: scored", done[1][1])
     assert done[1][2] == "2 of 2, walkthrough-00900003-0: scored"
-    found = write_report(run.output, run.cases.names, "frozen")
-    assert found.counts.scored == 4
-    seeds = {clip.name: clip.seed for clip in found.clips}
+    results = write_report(run.output, run.cases.names, "frozen")
+    assert results.counts.scored == 4
+    seeds = {clip.name: clip.seed for clip in results.clips}
     assert list(seeds.values()) == [0, 1, 2, 3]
-    # A frozen camera is as wrong as the path is long.
-    for clip in found.clips:
-        path = run.cases.load(list(seeds).index(clip.name)).trajectory.positions.norm(dim=-1)
-        assert clip.generated.scores["trans_err_raw"] == pytest.approx(float(path.mean()), rel=1e-4)
+    # A frozen camera is as wrong as the trajectory is long.
+    for clip in results.clips:
+        distances = run.cases.load(list(seeds).index(clip.name)).trajectory.positions.norm(dim=-1)
+        assert clip.generated.scores["trans_err_raw"] == pytest.approx(float(distances.mean()), rel=1e-4)
     clips = Path("out/clips")
     (clips / run.cases.names[0] / "scores.json").unlink()
     model.digests["transformer"] = "another"
     with pytest.raises(SightlineError, match="clips of other weights"):
         running.work(run, model)
-    found = write_report(run.output, run.cases.names, "frozen")  # a run that was stopped says so
-    assert found.counts.failed == 1 and "never generated" in found.failures[0][1].message
+    results = write_report(run.output, run.cases.names, "frozen")  # a run that was stopped says so
+    assert results.counts.failed == 1 and "never generated" in results.failures[0][1].message
 
 
 def test_a_model_without_a_camera_is_measured_blind_or_refused(oracle, capsys):
@@ -249,7 +249,7 @@ def test_a_model_without_a_camera_is_measured_blind_or_refused(oracle, capsys):
 
 
 def test_against_the_true_video_and_a_run_in_which_nothing_was_found(model_folder):
-    """As in the paper: the reference is what the estimator sees in the true film, so what it gets wrong in both cancels."""
+    """As in the paper: the reference is what the estimator sees in the true video, so what it gets wrong in both cancels."""
     model = Model(ModelOptions(str(model_folder / "model"), model_folder / "two"))
     cases, oracle = StandardCases(selection(1)), Oracle(noise=0.05)
     run = Run("standard", Path("video"), cases, Sampling(1, 1.0), Suite([]), oracle, "video")
@@ -257,13 +257,13 @@ def test_against_the_true_video_and_a_run_in_which_nothing_was_found(model_folde
     for one in (run, silent):
         running.prepare(one, model)
         running.work(one, model)
-    found = write_report(run.output, cases.names, "two")
-    assert found.means["rot_err_raw"].mean == pytest.approx(0.025 - 0.0025, rel=1e-6)
-    assert found.estimator_floor["rot_err_raw"].mean == pytest.approx(0.0025, rel=1e-5)
+    results = write_report(run.output, cases.names, "two")
+    assert results.means["rot_err_raw"].mean == pytest.approx(0.025 - 0.0025, rel=1e-6)
+    assert results.estimator_floor["rot_err_raw"].mean == pytest.approx(0.0025, rel=1e-5)
     assert "the same estimator's trajectory of the true video" in (run.output / "table.md").read_text()
-    found = write_report(silent.output, cases.names, "silent")
-    assert found.counts == Counts(asked=1, generated=1, scored=0, failed=1, estimator_floor=0)
-    assert len(found.failures) == 2 and "| silent | 1 | 0 | 1 |" in (silent.output / "table.md").read_text()
+    results = write_report(silent.output, cases.names, "silent")
+    assert results.counts == Counts(asked=1, generated=1, scored=0, failed=1, estimator_floor=0)
+    assert len(results.failures) == 2 and "| silent | 1 | 0 | 1 |" in (silent.output / "table.md").read_text()
     assert (silent.output / "report.html").is_file()
 
 
@@ -275,9 +275,9 @@ def test_what_is_no_number_is_a_failure_and_what_is_left_out_is_told(model_folde
     run = Run("standard", Path("out"), StandardCases(selection(1)), Sampling(1, 1.0), suite, Oracle())
     running.prepare(run, model)
     running.work(run, model)
-    found = write_report(run.output, run.cases.names, "two")
-    assert "psnr" not in found.means and found.counts.scored == 1
-    failure = found.failures[0][1]
+    results = write_report(run.output, run.cases.names, "two")
+    assert "psnr" not in results.means and results.counts.scored == 1
+    failure = results.failures[0][1]
     assert failure.stage == "psnr of the generated video" and "nan" in failure.message
     assert "NaN" not in (run.output / "results.json").read_text()
     assert "- Left out LPIPS: its weights are far away." in (run.output / "table.md").read_text()
@@ -298,15 +298,15 @@ def test_an_estimator_that_cannot_run_stops_before_the_first_film(evaluate, monk
 @pytest.mark.parametrize("style", ["walkthrough", "openworld"])
 def test_paths_and_depth_are_in_metres_or_in_the_unit_that_a_style_reports(style):
     world = sample_clip(style, 900_000, 5, 64, 64)
-    metres, path = (
+    metres, positions = (
         render_clip(world.scene, world.true_trajectory).depth[0].numpy(),
         world.true_trajectory.anchored().positions,
     )
-    reported = 3 * float(world.reported_trajectory.anchored().positions[-1].norm() / path[-1].norm())
+    reported = 3 * float(world.reported_trajectory.anchored().positions[-1].norm() / positions[-1].norm())
     for source, scale in ((default_sources((style,), 1)[0], 1.0), (f"worlds:{style}?seed=900000&eta=3", reported)):
         chosen = Selection((source,), 1, "all", 0.01, ClipSpec(5, width=64, height=64))
         standard, loop = StandardCases(chosen).load(0), RevisitCases(chosen).load(0)
-        assert np.allclose(standard.trajectory.positions, path * scale)
+        assert np.allclose(standard.trajectory.positions, positions * scale)
         for case in (standard, loop):
             assert case.trajectory.unit == ("metre" if scale == 1.0 else "scene")
             assert case.clip.depth is not None and np.allclose(case.clip.depth, metres * scale, rtol=1e-4)

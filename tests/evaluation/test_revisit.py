@@ -30,15 +30,15 @@ SHOT = {"frames": 33, "width": 64, "height": 64}
 )
 def test_the_windows_of_the_paper_and_their_proportions(frames, away, home):
     for expected, which in ((away, revisit.AWAY), (home, revisit.RETURN)):
-        found = range(frames)[revisit.window_slice(frames, which)]
-        assert (found[0], found[-1]) == expected
+        window = range(frames)[revisit.window_slice(frames, which)]
+        assert (window[0], window[-1]) == expected
 
 
 @pytest.mark.parametrize("name", list(REVISIT_LOOPS))
 def test_a_camera_that_does_as_it_is_told_returns(name):
     loop = REVISIT_LOOPS[name](**SHOT)
-    found = revisit.return_scores(loop, loop)
-    assert found["return_ratio"] < 1e-9 and found["return_rotation"] < 1e-4 and found["normalised_ate"] < 1e-9
+    scores = revisit.return_scores(loop, loop)
+    assert scores["return_ratio"] < 1e-9 and scores["return_rotation"] < 1e-4 and scores["normalised_ate"] < 1e-9
     half = revisit.return_scores(loop.scaled(0.5), loop)  # each is measured by its own maximum
     assert half["return_ratio"] < 1e-9 and half["normalised_ate"] < 1e-9
 
@@ -55,7 +55,7 @@ def test_a_camera_that_stays_away_has_a_ratio_of_one_and_one_that_never_left_has
 
 
 def test_appearance_looks_at_the_windows_alone():
-    """A film of the first picture, but for another one at the largest excursion."""
+    """A video of the first picture, but for another one at the largest excursion."""
     first, other = np.zeros((8, 8, 3), np.uint8), np.full((8, 8, 3), 200, np.uint8)
     video = np.repeat(first[None], 33, axis=0)
     video[revisit.window_slice(33, revisit.AWAY)] = other
@@ -70,11 +70,11 @@ def test_appearance_looks_at_the_windows_alone():
             return torch.tensor(one).float().flatten(1) + torch.arange(192)
 
     suite = SimpleNamespace(names=("lpips", "dino"), networks={"lpips": Distance(), "dino": Features()})
-    found = revisit.appearance_scores(video, first, suite)
-    assert found == {"return_lpips": 0.0, "lpips_recovery": 1.0, "return_dino": pytest.approx(1.0)}
+    scores = revisit.appearance_scores(video, first, suite)
+    assert scores == {"return_lpips": 0.0, "lpips_recovery": 1.0, "return_dino": pytest.approx(1.0)}
     video[-1] = other
-    found = revisit.appearance_scores(video, first, suite)
-    assert found["return_lpips"] == 100 and found["lpips_recovery"] == 0.5
+    scores = revisit.appearance_scores(video, first, suite)
+    assert scores["return_lpips"] == 100 and scores["lpips_recovery"] == 0.5
     assert revisit.appearance_scores(np.repeat(first[None], 33, axis=0), first, suite).get("lpips_recovery") is None
 
 
@@ -94,7 +94,7 @@ def test_loops_of_a_world_keep_clear_of_its_solids_and_their_truth_returns():
     for seed in range(3):
         batch = sample_batch("walkthrough", [900_000 + seed], 9, 48, 48)
         for loop in REVISIT_LOOPS:
-            path = revisit.world_loop(loop, batch, 4.0)
-            free = distance_to_solids(batch.scenes, path.positions[None], torch.zeros(1, 9, dtype=torch.float64))
+            trajectory = revisit.world_loop(loop, batch, 4.0)
+            free = distance_to_solids(batch.scenes, trajectory.positions[None], torch.zeros(1, 9, dtype=torch.float64))
             assert free.min() > 0
-            assert path.positions.sub(path.positions[0]).norm(dim=-1).max() > 0.02
+            assert trajectory.positions.sub(trajectory.positions[0]).norm(dim=-1).max() > 0.02

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sightline.kernels.scope_reference import ScopeWeights
 
-# Relative to the largest value. Products in tf32 serve bf16 and fp16 on a GPU; the twin's are exact.
+# Relative to the largest value. Products in tf32 serve bf16 and fp16 on a GPU; the reference's are exact.
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 1e-2, torch.float16: 3e-3, torch.float64: 1e-10}
 
 

@@ -1,4 +1,4 @@
-"""Norms and residuals by a table of timesteps: the kernels equal their twins, and those what Wan's block computes."""
+"""Norms and residuals by a table of timesteps: the kernels equal their references, and those what Wan's block computes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.kernels.cases import TOLERANCE, apart, modulation_arguments
 @pytest.mark.parametrize(
     "shape", [{}, {"batch": 1, "tokens": 40, "dim": 150}, {"entries": 20}, {"entries": 1, "dim": 16}]
 )
-def test_the_kernels_equal_the_twins(shape, dtype, device):
+def test_the_kernels_equal_the_references(shape, dtype, device):
     from sightline.kernels import modulation_triton as fused
 
     x, y, shift, scale, gate, index = modulation_arguments(**shape, dtype=dtype, device=device)
@@ -39,7 +39,7 @@ def test_an_index_of_one_row_per_clip_needs_no_memory(device):
     assert apart(ops.add_gated(x, y, gate, index), reference.add_gated(x, y, gate, index)) < 1e-5
 
 
-def test_the_twins_are_what_wan_computes():
+def test_the_references_are_what_wan_computes():
     x, y, shift, scale, gate, index = modulation_arguments(dtype=torch.float64)
     expected = F.layer_norm(x, x.shape[-1:], eps=1e-6) * (1 + scale[index]) + shift[index]
     torch.testing.assert_close(reference.modulate(x, shift, scale, index, 1e-6), expected)

@@ -1,4 +1,4 @@
-"""QKNorm, RoPE and SCoPE in one kernel: the kernels equal their twin, and the twin equals the model's own path."""
+"""QKNorm, RoPE and SCoPE in one kernel: the kernels equal their reference, and the reference equals the model's own path."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def leaves(arguments: list[Any]) -> list[torch.Tensor]:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_kernels_equal_the_twin_forward_and_backward(shape, dtype, device):
+def test_the_kernels_equal_the_reference_forward_and_backward(shape, dtype, device):
     from sightline.kernels import qk_backward_triton, qk_triton
 
     arguments = qk_arguments(**shape, dtype=dtype, device=device)
@@ -91,7 +91,7 @@ def test_rows_of_fused_projections_and_shards_of_a_sequence(cameras, device):
 
 @pytest.mark.parametrize("fused", [True, False])
 def test_autocast_does_not_reach_into_the_operation(fused, device, monkeypatch):
-    """The twin's products, and those that end the kernels' gradient, would be bf16 otherwise."""
+    """The reference's products, and those that end the kernels' gradient, would be bf16 otherwise."""
     monkeypatch.setattr(ops, "usable", lambda x: fused)
     arguments = qk_arguments(device=device)
     grads = [torch.randn_like(x) for x in arguments[:2]]
@@ -113,7 +113,7 @@ def test_no_nan_where_the_moment_is_zero_or_there_is_no_camera(device):
         assert apart(one[:, 1], other[:, 1]) < 1e-6  # token 1 has no camera: nothing is added
 
 
-def test_the_twin_is_the_model_s_own_path():
+def test_the_reference_is_the_model_s_own_path():
     layer = Scope(gate_hidden=5, min_moment=1e-3).layer(36, 3).double()
     with torch.no_grad():
         for parameter in layer.parameters():
@@ -129,7 +129,7 @@ def test_the_twin_is_the_model_s_own_path():
 
 
 @pytest.mark.parametrize("cameras", [0, 1, 2])
-def test_gradcheck_and_the_twin_s_written_out_gradient(cameras):
+def test_gradcheck_and_the_reference_s_written_out_gradient(cameras):
     arguments = qk_arguments(cameras=cameras, tokens=4, heads=2, head_dim=4, hidden=3, dtype=torch.float64)
     inputs = [x.requires_grad_() for x in leaves(arguments)]
 
@@ -137,7 +137,7 @@ def test_gradcheck_and_the_twin_s_written_out_gradient(cameras):
         return lambda *x: function(*x[:4], *arguments[4:7], list(x[4:]), *arguments[8:])
 
     assert torch.autograd.gradcheck(call(reference.qk), inputs, fast_mode=True)
-    assert torch.autograd.gradcheck(call(ops.qk), inputs, fast_mode=True)  # float64: the twin and its own backward
+    assert torch.autograd.gradcheck(call(ops.qk), inputs, fast_mode=True)  # float64: the reference and its own backward
 
 
 @pytest.mark.parametrize("cameras", [0, 1])

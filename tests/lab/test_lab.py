@@ -54,8 +54,10 @@ def test_a_vae_step_lowers_its_loss():
 def test_the_parts_make_a_pipeline_that_takes_a_camera(parts, tmp_path):
     folder = assemble(tmp_path / "start", parts / "vae", parts / "text")
     pipe = sl.load_pipeline(folder, camera=sl.Scope())
-    path = sl.moves.orbit(degrees=20, target_depth=2.0, frames=5, width=32, height=32)
-    video = sl.generate(pipe, np.zeros((32, 32, 3), np.uint8), "a red sofa, seen by day", path, num_inference_steps=1)
+    trajectory = sl.moves.orbit(degrees=20, target_depth=2.0, frames=5, width=32, height=32)
+    video = sl.generate(
+        pipe, np.zeros((32, 32, 3), np.uint8), "a red sofa, seen by day", trajectory, num_inference_steps=1
+    )
     assert video.shape == (5, 32, 32, 3)
     with pytest.raises(SightlineError, match="found no folder there"):
         assemble(tmp_path / "other", tmp_path / "nothing", parts / "text")
@@ -64,11 +66,11 @@ def test_the_parts_make_a_pipeline_that_takes_a_camera(parts, tmp_path):
 def test_measuring_knows_a_perfect_video_from_a_frozen_one(monkeypatch):
     """The ground-truth video scores highest; only frames whose view has moved count."""
     generator = np.random.default_rng(0)
-    path = sl.moves.orbit(degrees=20, target_depth=2.0, frames=33, width=8, height=8)
-    clips = [Clip(generator.integers(0, 256, (33, 8, 8, 3), np.uint8), path, "a", "orbit", "a") for _ in range(2)]
+    trajectory = sl.moves.orbit(degrees=20, target_depth=2.0, frames=33, width=8, height=8)
+    clips = [Clip(generator.integers(0, 256, (33, 8, 8, 3), np.uint8), trajectory, "a", "orbit", "a") for _ in range(2)]
     for clip in clips:
         clip.frames[:17] = clip.frames[0]  # the first half does not move
     pipe = sl.attach_camera(tiny_pipeline("ti2v-5b"), sl.Scope())
-    monkeypatch.setattr("sightline.evaluation.lab_psnr.generate_clip", lambda pipe, clip, path, **_: clip.frames)
+    monkeypatch.setattr("sightline.evaluation.lab_psnr.generate_clip", lambda pipe, clip, trajectory, **_: clip.frames)
     means = measure_psnr(pipe, clips).where_moved
     assert means["true trajectory"] == 100.0 and means["first frame frozen"] < 12

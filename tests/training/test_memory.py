@@ -59,8 +59,8 @@ def small_model(layers, with_camera, train="paper"):
 
 def kept_bytes(model, with_camera, objective):
     """Bytes that a forward pass keeps for the backward pass, weights aside."""
-    path = sl.moves.orbit(30, frames=17, width=256, height=256)
-    camera = sl.CameraTokens.from_trajectory(path, GRID) if with_camera else None
+    trajectory = sl.moves.orbit(30, frames=17, width=256, height=256)
+    camera = sl.CameraTokens.from_trajectory(trajectory, GRID) if with_camera else None
     batch = LatentBatch(
         torch.zeros(1, 4, 5, 32, 32), torch.zeros(1, 4, 32), camera, clip_indices=[0], empty_text=torch.zeros(4, 32)
     )

@@ -1,4 +1,4 @@
-"""Pictures: anti-aliasing, twins of the ray caster, determinism, what moves and what does not, bad arguments."""
+"""Pictures: anti-aliasing, the two ray casters agree, determinism, what moves and what does not, bad arguments."""
 
 from __future__ import annotations
 
