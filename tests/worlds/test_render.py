@@ -64,13 +64,13 @@ def test_testing_few_solids_per_tile_and_all_at_once_give_the_same_picture(style
     monkeypatch.setattr(
         render_module,
         "_cast_tiles",
-        lambda view, offsets, per_ray, like: render_module._cast_whole(
+        lambda view, offsets, per_ray, like: render_module._cast_frames(
             view, offsets, lambda *rest: per_ray(*rest, None), like, rays_at_once=1
         ),
     )
-    whole = batch.render()
-    assert ((tiled[0].int() - whole[0].int()).abs().amax(-1) > 2).float().mean() < 1e-3
-    torch.testing.assert_close(tiled[1], whole[1], atol=1e-3, rtol=1e-4)
+    all_at_once = batch.render()
+    assert ((tiled[0].int() - all_at_once[0].int()).abs().amax(-1) > 2).float().mean() < 1e-3
+    torch.testing.assert_close(tiled[1], all_at_once[1], atol=1e-3, rtol=1e-4)
 
 
 @pytest.mark.parametrize("style", STYLES)
