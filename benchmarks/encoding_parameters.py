@@ -19,7 +19,7 @@ from sightline.backbones import attention
 from sightline.backbones.tiny import tiny_transformer
 from sightline.backbones.wan_configs import I2V_A14B, TI2V_5B
 from sightline.cameras.tokens import CameraTokens
-from sightline.encodings import CameraCtrl, Encoding, FreqSplit, Gta, Prope, ReCamMaster, ReRope, Scope, Ucpe
+from sightline.encodings import CameraCtrl, Encoding, FreqSplit, Gta, Prope, ReCamMaster, ReRope, Scope, Sweep, Ucpe
 
 RELEASES = {"5B": TI2V_5B, "14B": I2V_A14B}
 
@@ -34,6 +34,8 @@ def rows(pixels: int) -> dict[str, Encoding]:
         "scope norm=False": Scope(norm=False),
         "scope value=True": Scope(value=True),
         "scope terms=ad or abc": Scope(terms="abc"),
+        "sweep": Sweep(),
+        "sweep tied=False": Sweep(tied=False),
         "cameractrl": CameraCtrl(pixels=pixels),
         "cameractrl blocks": CameraCtrl("blocks", pixels),
         "recammaster": ReCamMaster(),

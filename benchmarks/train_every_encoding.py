@@ -34,6 +34,8 @@ ROWS: dict[str, dict[str, Any]] = {
     "scope with V transform": {"name": "scope", "value": True},
     "scope w/o B and C": {"name": "scope", "terms": "ad"},
     "scope w/o D": {"name": "scope", "terms": "abc"},
+    "sweep": {"name": "sweep"},
+    "sweep, two projections": {"name": "sweep", "tied": False},
     "cameractrl": {"name": "cameractrl", "pixels": 4},  # a token of the debug model is 4 pixels wide
     "cameractrl in blocks": {"name": "cameractrl", "pixels": 4, "placement": "blocks"},
     "recammaster": {"name": "recammaster"},

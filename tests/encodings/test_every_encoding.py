@@ -78,7 +78,17 @@ def gradients(model, inputs, camera) -> dict[str, torch.Tensor]:
 
 def test_every_encoding_has_a_row():
     assert {row["name"] for row in ROWS.values()} == set(ENCODINGS)
-    assert set(ENCODINGS) == {"scope", "cameractrl", "recammaster", "prope", "gta", "ucpe", "rerope", "freqsplit"}
+    assert set(ENCODINGS) == {
+        "scope",
+        "sweep",
+        "cameractrl",
+        "recammaster",
+        "prope",
+        "gta",
+        "ucpe",
+        "rerope",
+        "freqsplit",
+    }
     for row in ROWS.values():
         encoding = encoding_from_config(row)
         assert encoding_from_config(encoding.to_config()) == encoding

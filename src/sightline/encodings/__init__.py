@@ -14,11 +14,12 @@ from sightline.encodings.recammaster import ReCamMaster
 from sightline.encodings.registry import encoding_from_config, encoding_names, get_encoding, register
 from sightline.encodings.rerope import ReRope
 from sightline.encodings.scope import Scope
+from sightline.encodings.sweep import Sweep
 from sightline.encodings.ucpe import Ucpe
 
 ENCODINGS: dict[str, type[Encoding]] = {
     encoding.name: register(encoding)
-    for encoding in (Scope, CameraCtrl, ReCamMaster, Prope, Gta, Ucpe, ReRope, FreqSplit)
+    for encoding in (Scope, Sweep, CameraCtrl, ReCamMaster, Prope, Gta, Ucpe, ReRope, FreqSplit)
 }  # those of the package; `get_encoding` also knows those registered from outside
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "ReCamMaster",
     "ReRope",
     "Scope",
+    "Sweep",
     "Ucpe",
     "encoding_from_config",
     "encoding_names",
