@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from sightline.backbones import shipped
+from sightline.backbones.packed_weights import load_component
 from sightline.data.clip import Clip
 from sightline.evaluation.estimator_floor import estimator_floor, summarize
 from sightline.evaluation.estimators import Estimate, Hints, get_estimator
@@ -109,7 +110,7 @@ def soft(clip: Clip) -> np.ndarray:  # [T, H, W, 3] uint8
 
 
 def autoencoded(clip: Clip) -> np.ndarray:  # [T, H, W, 3] uint8
-    vae = AutoencoderKLWan.from_pretrained(shipped.part("vae")).eval()
+    vae = load_component(AutoencoderKLWan, shipped.part("vae"), torch.float32).eval()
     seen = torch.from_numpy(clip.frames.copy()).permute(3, 0, 1, 2)[None].float() / 127.5 - 1
     with torch.no_grad():
         seen = vae.decode(vae.encode(seen).latent_dist.mode()).sample[0]

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import AutoencoderKLWan, DiffusionPipeline
+from diffusers import AutoencoderKLWan, DiffusionPipeline, WanTransformer3DModel
 
 from sightline.backbones import shipped
 from sightline.backbones.camera_weights import is_camera_weights, load_camera, require_same_backbone, save_camera
-from sightline.backbones.stock import EXPERTS, AnyWanPipeline
+from sightline.backbones.packed_weights import load_component, packed_files
+from sightline.backbones.stock import EXPERTS, AnyWanPipeline, WanImageToVideoPipeline
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import Encoding
@@ -47,9 +48,13 @@ def load_pipeline(
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     dtype = dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
     try:
+        packed = {} if tiny else _packed_parts(Path(model), dtype)
+        options = packed | options
         if "vae" not in options and tiny is None:
             options["vae"] = AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32)
-        pipe = tiny or DiffusionPipeline.from_pretrained(model, dtype=dtype, **options)
+        # DiffusionPipeline finds the class, but takes no transformer; only image-to-video pipelines are packed.
+        pipeline_class = WanImageToVideoPipeline if packed else DiffusionPipeline
+        pipe = tiny or pipeline_class.from_pretrained(model, dtype=dtype, **options)
     except SightlineError:
         raise
     except (OSError, ValueError) as error:  # missing folder, no network, an unknown id, a file that is not a model
@@ -101,6 +106,18 @@ def require_pipeline(pipe: Any) -> None:
     """Refuse what is not a Wan pipeline."""
     if not isinstance(pipe, AnyWanPipeline):
         raise SightlineError(f"pipe is a {type(pipe).__name__}: expected a diffusers Wan pipeline (see load_pipeline).")
+
+
+def _packed_parts(folder: Path, dtype: torch.dtype) -> dict[str, Any]:
+    """The components of a pipeline's folder whose weights are packed, which diffusers does not read."""
+    parts = {
+        name: load_component(WanTransformer3DModel, folder / name, dtype)
+        for name in EXPERTS
+        if packed_files(folder / name)
+    }
+    if packed_files(folder / "vae"):
+        parts["vae"] = load_component(AutoencoderKLWan, folder / "vae", torch.float32)
+    return parts
 
 
 def _expert_path(camera: Path, component: str, two: bool) -> Path:

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
-from tyro.conf import FlagCreatePairsOff, arg
+from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from sightline.errors import SightlineError
 
 
 def main(arguments: Sequence[str]) -> None:
-    commands: dict[str, Any] = {"vae": Vae, "text": Text, "assemble": Assemble, "measure": Measure}
+    commands: dict[str, Any] = {
+        "vae": Vae, "text": Text, "assemble": Assemble, "pack": Pack, "unpack": Unpack, "measure": Measure,
+    }  # fmt: skip
     tyro.extras.subcommand_cli_from_dict(
         commands, args=list(arguments), prog="sightline lab", description=__doc__, config=(FlagCreatePairsOff,)
     ).run()
@@ -70,15 +72,63 @@ class Assemble:
 
     output: Annotated[Path, arg(aliases=["-o"])] = Path("outputs/lab/start")
     vae: Path = Path("outputs/lab/vae")
+    """The folder of a VAE. The word lab is the one that ships."""
     text: Path = Path("outputs/lab/text")
+    """The folder of a tokenizer and a text_encoder. The word lab is the ones that ship."""
     transformer: Path | None = None
     """A trained transformer. Default: an untrained one, to start training from."""
+    layers: int = 7
+    """Layers of an untrained transformer."""
+    heads: int = 5
+    """Its attention heads, of 64 channels each."""
+    ffn: int = 1024
+    """The width of its feed-forward layers."""
     seed: int = 0
+    """Of its initialization."""
 
     def run(self) -> None:
-        from sightline.lab.models import assemble
+        from sightline.backbones import shipped
+        from sightline.lab.models import assemble, lab_transformer
 
-        print(f"wrote {assemble(self.output, self.vae, self.text, self.transformer, self.seed)}")
+        vae = shipped.part("vae") if self.vae == Path("lab") else self.vae
+        text = shipped.base() if self.text == Path("lab") else self.text
+        transformer = self.transformer or lab_transformer(self.layers, self.heads, self.ffn, self.seed)
+        print(f"wrote {assemble(self.output, vae, text, transformer)}")
+
+
+@dataclass
+class Pack:
+    """Pack a trained pipeline into the form that ships: int8 weights in OUTPUT/base, and camera weights beside it.
+
+    It is also the smallest form to continue training from: --model.base OUTPUT/base --model.camera OUTPUT/scope.safetensors.
+    """
+
+    pipeline: Annotated[Positional[str], arg(metavar="PIPELINE")]
+    """A pipeline in diffusers' layout, as sightline lab assemble writes it; lab is the one that ships."""
+    output: Annotated[Path, arg(aliases=["-o"])] = Path("outputs/lab/packed")
+    camera: Path | None = None
+    """Camera weights for it, a file that is copied; or an exported transformer, a folder that is split into base and camera."""
+
+    def run(self) -> None:
+        from sightline.lab.shipping import pack
+
+        folder = pack(self.pipeline, self.output, self.camera)
+        size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+        print(f"wrote {folder}, {size / 1e6:.1f} MB")
+
+
+@dataclass
+class Unpack:
+    """Write the lab model without its camera as a plain folder in bfloat16, which stock diffusers loads."""
+
+    pipeline: Annotated[Positional[str], arg(metavar="PIPELINE")] = "lab"
+    """A pipeline whose weights may be packed; lab is the one that ships."""
+    output: Annotated[Path, arg(aliases=["-o"])] = Path("outputs/lab/plain")
+
+    def run(self) -> None:
+        from sightline.lab.shipping import unpack
+
+        print(f"wrote {unpack(self.output, self.pipeline)}")
 
 
 @dataclass
@@ -146,6 +196,7 @@ class Measure:
         from diffusers import AutoencoderKLWan
 
         from sightline.backbones import shipped
+        from sightline.backbones.packed_weights import load_component
         from sightline.cli._console import print_table
         from sightline.files import write_atomic
         from sightline.lab.models import NUM_FRAMES, SIZE
@@ -153,7 +204,7 @@ class Measure:
 
         folder = shipped.part("vae") if self.base == "lab" else Path(self.base) / "vae"
         device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-        vae = AutoencoderKLWan.from_pretrained(folder).to(device)
+        vae = load_component(AutoencoderKLWan, folder, torch.float32).to(device)
         results = measure_vae(vae, self.clips, NUM_FRAMES, SIZE, device)
         rows = [("all", f"{results['psnr']:.2f}"), *((k, f"{v:.2f}") for k, v in results["psnr_by_style"].items())]
         rows += [(f"frame {i}", f"{results['psnr_by_frame'][i]:.2f}") for i in (0, NUM_FRAMES // 2, NUM_FRAMES - 1)]

@@ -10,7 +10,9 @@ from torch import nn
 from transformers import AutoTokenizer, UMT5Config, UMT5EncoderModel
 
 from sightline.backbones.model_info import LAB
+from sightline.backbones.packed_weights import load_component
 from sightline.backbones.stock import WanImageToVideoPipeline
+from sightline.checks import whole_number
 from sightline.errors import SightlineError
 from sightline.files import atomic_folder
 
@@ -48,20 +50,22 @@ def lab_vae(seed: int = 0) -> AutoencoderKLWan:
     return vae
 
 
-def lab_transformer(seed: int = 0) -> WanTransformer3DModel:
-    """An untrained transformer of 7 layers with 5 heads of 64 channels, 11.3 M parameters."""
+def lab_transformer(layers: int = 7, heads: int = 5, ffn: int = 1024, seed: int = 0) -> WanTransformer3DModel:
+    """An untrained transformer with heads of 64 channels, by default with 11.3 M parameters. ffn: width of the feed-forward."""
+    for name, value in (("layers", layers), ("heads", heads), ("ffn", ffn)):
+        whole_number(name, value)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return WanTransformer3DModel(
             patch_size=(1, 2, 2),
-            num_attention_heads=5,
+            num_attention_heads=heads,
             attention_head_dim=64,
             in_channels=LATENT_CHANNELS,
             out_channels=LATENT_CHANNELS,
             text_dim=TEXT_DIM,
             freq_dim=128,
-            ffn_dim=1024,
-            num_layers=7,
+            ffn_dim=ffn,
+            num_layers=layers,
             rope_max_seq_len=64,
         )
 
@@ -86,18 +90,23 @@ def lab_text_encoder(vocabulary: int, seed: int = 0) -> UMT5EncoderModel:
         return UMT5EncoderModel(lab_text_config(vocabulary))
 
 
-def assemble(output: Path, vae: Path, text: Path, transformer: Path | None = None, seed: int = 0) -> Path:
-    """Write a complete image-to-video pipeline, in bfloat16, made of these components; returns its folder."""
+def assemble(output: Path, vae: Path, text: Path, transformer: Path | WanTransformer3DModel | None = None) -> Path:
+    """Write a complete image-to-video pipeline, in bfloat16, made of these components; returns its folder.
+
+    transformer: a folder, or a model, which becomes bfloat16; None makes an untrained one.
+    """
     for name, part in (("vae", vae), ("text", text), ("transformer", transformer)):
-        if part is not None and not part.is_dir():
+        if isinstance(part, Path) and not part.is_dir():
             raise SightlineError(f"{name} is {part}: found no folder there, expected a part of the lab model.")
     dtype = torch.bfloat16
     pipe = WanImageToVideoPipeline(
         tokenizer=AutoTokenizer.from_pretrained(text / "tokenizer"),
         text_encoder=UMT5EncoderModel.from_pretrained(text / "text_encoder", dtype=dtype),
-        vae=AutoencoderKLWan.from_pretrained(vae, dtype=dtype),
+        vae=load_component(AutoencoderKLWan, vae, dtype),
         transformer=(
-            lab_transformer(seed) if transformer is None else WanTransformer3DModel.from_pretrained(transformer)
+            load_component(WanTransformer3DModel, transformer, torch.float32)
+            if isinstance(transformer, Path)
+            else transformer or lab_transformer()
         ),
         scheduler=UniPCMultistepScheduler(
             prediction_type="flow_prediction", use_flow_sigmas=True, num_train_timesteps=1000, flow_shift=FLOW_SHIFT
@@ -106,8 +115,13 @@ def assemble(output: Path, vae: Path, text: Path, transformer: Path | None = Non
     )
     pipe.transformer.to(dtype)
     with atomic_folder(output, overwrite=True) as folder:
-        pipe.save_pretrained(folder)
-        for file in (folder / "model_index.json", folder / "tokenizer" / "tokenizer_config.json"):
-            # transformers 5 writes a class name that earlier versions do not know; this one works in all versions.
-            file.write_text(file.read_text().replace("TokenizersBackend", "PreTrainedTokenizerFast"))
+        save_pipeline(pipe, folder)
     return output
+
+
+def save_pipeline(pipe: WanImageToVideoPipeline, folder: Path) -> None:
+    """Write a pipeline in diffusers' layout, so that every supported version of transformers reads its tokenizer."""
+    pipe.save_pretrained(folder)
+    for file in (folder / "model_index.json", folder / "tokenizer" / "tokenizer_config.json"):
+        # transformers 5 writes a class name that earlier versions do not know; this one works in all versions.
+        file.write_text(file.read_text().replace("TokenizersBackend", "PreTrainedTokenizerFast"))

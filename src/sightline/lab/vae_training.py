@@ -73,8 +73,8 @@ def train_vae(
     began = time.perf_counter()
     with Progress(console=console) as progress:
         task = progress.add_task("training the VAE", total=seconds)
-        while (spent := time.perf_counter() - began) < seconds:
-            lr_scale = min((step + 1) / WARMUP_STEPS, 1 - spent / seconds)
+        while (spent := time.perf_counter() - began) < seconds or step == 0:
+            lr_scale = min((step + 1) / WARMUP_STEPS, max(1 - spent / seconds, 0.0))
             video = sample_clips(pool, batch_size, generator)
             with autocast(device):
                 loss, error = loss_function(vae, video)
