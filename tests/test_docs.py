@@ -160,7 +160,7 @@ def option_names(verb: str) -> set[str]:
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
     }
-    return fields | {"name", "resume", "help", "version"}  # read by hand
+    return fields | {"name", "resume", "stop_after", "help", "version"}  # read by hand
 
 
 def fields(file: Path, name: str) -> set[str]:

@@ -67,10 +67,32 @@ def test_measuring_knows_a_perfect_video_from_a_frozen_one(monkeypatch):
     """The ground-truth video scores highest; only frames whose view has moved count."""
     generator = np.random.default_rng(0)
     trajectory = sl.moves.orbit(degrees=20, target_depth=2.0, frames=33, width=8, height=8)
-    clips = [Clip(generator.integers(0, 256, (33, 8, 8, 3), np.uint8), trajectory, "a", "orbit", "a") for _ in range(2)]
+    clips = [
+        Clip(generator.integers(0, 256, (33, 8, 8, 3), np.uint8), trajectory.scaled(scale), "a", "orbit", "a")
+        for scale in (1.0, 0.5)
+    ]
     for clip in clips:
         clip.frames[:17] = clip.frames[0]  # the first half does not move
     pipe = sl.attach_camera(tiny_pipeline("ti2v-5b"), sl.Scope())
-    monkeypatch.setattr("sightline.evaluation.lab_psnr.generate_clip", lambda pipe, clip, trajectory, **_: clip.frames)
-    means = measure_psnr(pipe, clips).where_moved
+    asked = []
+
+    def perfect_if_told_the_truth(pipe, clip, trajectory, **settings):
+        asked.append((trajectory, settings["camera_guidance_scale"]))
+        return clip.frames if trajectory is clip.trajectory else np.repeat(clip.frames[:1], 33, axis=0)
+
+    monkeypatch.setattr("sightline.evaluation.lab_psnr.generate_clip", perfect_if_told_the_truth)
+    results = measure_psnr(pipe, clips, camera_guidance_scale=2.0)
+    means = results.where_moved
     assert means["true trajectory"] == 100.0 and means["first frame frozen"] < 12
+    assert means["another clip's trajectory"] == means["no trajectory"] == means["first frame frozen"]
+    assert results.static == {"all": 100.0, "orbit": 100.0} and results.camera_guidance_scale == 2.0
+    true, another, none, static = (trajectory for trajectory, _ in asked[:4])
+    assert true is clips[0].trajectory and another is clips[1].trajectory and none is None
+    assert torch.equal(static.camera_to_world[32], true.camera_to_world[0]) and len(static) == 33
+    assert {scale for _, scale in asked} == {2.0}
+    assert list(measure_psnr(pipe, clips, conditions=("true",)).where_moved) == [
+        "first frame frozen",
+        "true trajectory",
+    ]
+    pipe = tiny_pipeline("ti2v-5b")
+    assert list(measure_psnr(pipe, clips).where_moved) == ["first frame frozen", "no trajectory"]

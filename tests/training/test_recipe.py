@@ -88,7 +88,7 @@ def test_the_command_line_overrides_a_recipe(tmp_path, monkeypatch):
     from sightline.training import trainer
 
     seen = []
-    monkeypatch.setattr(trainer, "train", lambda recipe, resume: seen.append((recipe, resume)) or tmp_path)
+    monkeypatch.setattr(trainer, "train", lambda recipe, resume, stop_after: seen.append((recipe, resume)) or tmp_path)
     arguments = [
         "--optimizer.max_steps",
         "7",
@@ -135,7 +135,7 @@ def test_the_command_line_overrides_the_encoding(tmp_path, monkeypatch, argument
     from sightline.training import trainer
 
     seen = []
-    monkeypatch.setattr(trainer, "train", lambda recipe, resume: seen.append(recipe) or tmp_path)
+    monkeypatch.setattr(trainer, "train", lambda recipe, resume, stop_after: seen.append(recipe) or tmp_path)
     (tmp_path / "recipe.yaml").write_text("model: {encoding: {name: scope, gate_hidden: 8}}\ndata: {sources: [a]}\n")
     assert main(["train", str(tmp_path / "recipe.yaml"), *arguments, "--seed", "3"]) == 0
     assert seen[0].model.encoding == encoding and seen[0].seed == 3
@@ -169,7 +169,7 @@ def test_an_encoding_is_overridden_together_with_what_is_trained(tmp_path, monke
     from sightline.training import trainer
 
     seen = []
-    monkeypatch.setattr(trainer, "train", lambda recipe, resume: seen.append(recipe.model) or tmp_path)
+    monkeypatch.setattr(trainer, "train", lambda recipe, resume, stop_after: seen.append(recipe.model) or tmp_path)
     (tmp_path / "encoding.yaml").write_text(
         "model: {encoding: {name: scope}, trainable: encoding}\ndata: {sources: [a]}\n"
     )

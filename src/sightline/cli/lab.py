@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
@@ -133,13 +133,17 @@ class Unpack:
 
 @dataclass
 class Measure:
-    """PSNR to the true view on held-out scenes: with the true trajectory, with another clip's, or without a camera."""
+    """PSNR to the true view on held-out scenes, with the true trajectory, with another clip's and with none; and of a camera
+    that stands still, the last frame against the first."""
 
     model: str = "scope"
     """vae, base, scope, or other camera weights for the lab model: a file or a folder."""
     clips: int = 16
     num_inference_steps: int = 12
     guidance_scale: float = 1.0
+    camera_guidance_scale: float = 1.0
+    conditions: tuple[Literal["true", "another", "none", "static"], ...] = ("true", "another", "none", "static")
+    """Which trajectories the model gets; a base without a camera gets none."""
     seed: int = 0
     output: Annotated[Path | None, arg(aliases=["-o"])] = None
     """A json file for all measurements."""
@@ -159,6 +163,7 @@ class Measure:
         from sightline.files import require_writable, write_atomic
 
         number("guidance_scale", self.guidance_scale)
+        number("camera_guidance_scale", self.camera_guidance_scale)
         whole_number("num_inference_steps", self.num_inference_steps)
         check_seed(self.seed)
         if self.output is not None:
@@ -175,16 +180,25 @@ class Measure:
         results = measure_psnr(
             pipe,
             clips,
+            conditions=self.conditions,
             num_inference_steps=self.num_inference_steps,
             guidance_scale=self.guidance_scale,
+            camera_guidance_scale=self.camera_guidance_scale,
             seed=self.seed,
             progress=lambda indices: bar(indices, "generating held-out scenes"),
         )
         rows = []
+        styles = list(dict.fromkeys(clip.source for clip in clips))
         for name, mean in results.where_moved.items():
-            rows.append((name, f"{mean:.2f}"))
-            rows += [(f"{name}, {style}", f"{value:.2f}") for style, value in results.by_style[name].items()]
-        print_table(f"{self.model}: PSNR where the view has moved, {results.clips_with_motion} clips", ("", "dB"), rows)
+            by_style = results.by_style[name]
+            rows.append((name, f"{mean:.2f}", *(f"{by_style[s]:.2f}" if s in by_style else "-" for s in styles)))
+        title = f"{self.model}: PSNR where the view has moved (dB), {results.clips_with_motion} clips"
+        print_table(title, ("", "all", *styles), rows)
+        if results.static:
+            values = [f"{value:.2f}" for value in results.static.values()]
+            print_table(
+                "standing still: PSNR of the last frame to the first (dB)", tuple(results.static), [tuple(values)]
+            )
         if self.output is not None:
             write_atomic(self.output, json.dumps({"model": self.model, **asdict(results)}, indent=1))
 

@@ -31,11 +31,13 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _train(name: str, *arguments: str) -> None:
+    from sightline.checks import number
     from sightline.training.overrides import override_encoding
     from sightline.training.recipe import Recipe
 
     recipe = Recipe.from_yaml(name)
-    resume, rest = _resume(list(arguments))
+    resume, rest = _option("--resume", "latest or a checkpoint's folder", list(arguments))
+    stop_after, rest = _option("--stop-after", "a number of seconds", rest)
     overrides, rest = _encoding_overrides(rest)
     encoding = override_encoding(recipe.model.encoding, overrides) if overrides else recipe.model.encoding
     if encoding is not None:  # set before the other overrides, some of which need an encoding
@@ -46,20 +48,22 @@ def _train(name: str, *arguments: str) -> None:
         recipe = recipe.with_encoding(None)
     from sightline.training.trainer import train
 
-    run = train(recipe, resume)
+    run = train(recipe, resume, None if stop_after is None else number("--stop-after", stop_after, above=0.0))
     if os.environ.get("RANK", "0") == "0":  # only one of several processes prints
-        print(f"finished: {run}")
+        print(f"finished: {run}" if stop_after is None else f"wrote {run}")
 
 
 _ENCODING_HELP = (
     "The camera encoding is overridden field by field, --model.encoding.name prope --model.encoding.branch own; "
     "--model.encoding none trains without a camera."
 )
-_HELP = f"""usage: sightline train RECIPE [--resume latest|PATH] [--section.setting VALUE ...]
+_HELP = f"""usage: sightline train RECIPE [--resume latest|PATH] [--stop-after SECONDS] [--section.setting VALUE ...]
        sightline train export RUN OUTPUT [--checkpoint latest|PATH]
        sightline train plot RUN [RUN ...] [-o FILE]
 
 RECIPE is a YAML file or a shipped name ({{shipped}}).
+--resume goes on from a checkpoint. --stop-after writes one and ends, so many seconds after the start of the command; the next
+command with --resume latest goes on, at the learning rate and on the clock of optimizer.max_seconds where this one stopped.
 Any setting can be overridden: sightline train debug --optimizer.max-steps 20 --output outputs/try.
 {_ENCODING_HELP}
 sightline train RECIPE --help lists the settings with the recipe's values.
@@ -84,20 +88,20 @@ def _encoding_overrides(arguments: list[str]) -> tuple[dict[str, str], list[str]
     return overrides, others
 
 
-def _resume(arguments: list[str]) -> tuple[str | None, list[str]]:
-    """The value of --resume, which is no setting of the recipe, and the other arguments."""
-    resume: str | None = None
+def _option(name: str, expected: str, arguments: list[str]) -> tuple[str | None, list[str]]:
+    """The value of an option that is no setting of the recipe, and the other arguments."""
+    found: str | None = None
     others: list[str] = []
     remaining = iter(arguments)
     for argument in remaining:
         option, equals, value = argument.partition("=")
-        if option != "--resume":
+        if option != name:
             others.append(argument)
             continue
-        resume = value if equals else next(remaining, "--")
-        if not resume or resume.startswith("--"):
-            raise SightlineError("--resume stands alone: expected latest or a checkpoint's folder after it.")
-    return resume, others
+        found = value if equals else next(remaining, "--")
+        if not found or found.startswith("--"):
+            raise SightlineError(f"{name} stands alone: expected {expected} after it.")
+    return found, others
 
 
 @dataclass

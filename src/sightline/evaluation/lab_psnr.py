@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -25,6 +26,10 @@ from sightline.images import psnr
 
 MOVED_BELOW = 18.0  # dB: a true frame with a lower PSNR to the first frame counts as moved
 
+Condition = Literal["true", "another", "none", "static"]
+CONDITIONS: tuple[Condition, ...] = get_args(Condition)
+_LABELS = {"true": "true trajectory", "another": "another clip's trajectory", "none": "no trajectory"}
+
 
 @dataclass(frozen=True)
 class PsnrResults:
@@ -32,16 +37,19 @@ class PsnrResults:
 
     where_moved: mean over clips of each clip's mean over moved frames. by_style: the same, by style of the scenes.
     by_clip: of each clip with motion. by_frame: mean over all clips.
+    static: of a camera that stands still, the last generated frame against the first, by style and over all clips.
     """
 
     where_moved: dict[str, float]
     by_style: dict[str, dict[str, float]]
     by_clip: dict[str, list[float]]
     by_frame: dict[str, list[float]]
+    static: dict[str, float]
     clips: int
     clips_with_motion: int
     num_inference_steps: int
     guidance_scale: float
+    camera_guidance_scale: float
     seed: int
     moved_below: float = MOVED_BELOW
 
@@ -53,13 +61,16 @@ def generate_clip(
     *,
     num_inference_steps: int,
     guidance_scale: float,
+    camera_guidance_scale: float = 1.0,
     seed: int,
 ) -> np.ndarray:  # [T, H, W, 3] uint8
     """A video from the clip's first frame and caption, along `trajectory`; None does not condition on one."""
     pipe.set_progress_bar_config(disable=True)
+    blind = trajectory is None
     return generate(
         pipe, clip.frames[0], clip.caption, clip.trajectory if trajectory is None else trajectory,
-        num_inference_steps=num_inference_steps, guidance_scale=guidance_scale, seed=seed, blind=trajectory is None,
+        num_inference_steps=num_inference_steps, guidance_scale=guidance_scale,
+        camera_guidance_scale=1.0 if blind else camera_guidance_scale, seed=seed, blind=blind,
     )  # fmt: skip
 
 
@@ -67,12 +78,14 @@ def measure_psnr(
     pipe: AnyWanPipeline,
     clips: Sequence[Clip],
     *,
+    conditions: Sequence[Condition] = CONDITIONS,
     num_inference_steps: int = LAB.num_inference_steps,
     guidance_scale: float = LAB.guidance_scale,
+    camera_guidance_scale: float = 1.0,
     seed: int = 0,
     progress: Callable[[Sequence[int]], Iterable[int]] = lambda indices: indices,
 ) -> PsnrResults:
-    """PSNR to the true views: with the true trajectory and with another clip's for a model with a camera, otherwise without one.
+    """PSNR to the true views, with each trajectory of `conditions` for a model with a camera, otherwise with none.
 
     clips: two or more of each source (see `held_out_clips`). The other clip is the next one of the same source.
     """
@@ -80,9 +93,12 @@ def measure_psnr(
         raise SightlineError(
             f"clips has {len(clips)}: expected two of each style or more, for another clip's trajectory."
         )
+    if not isinstance(pipe.transformer, CameraWanTransformer3DModel):
+        conditions = ("none",)
     by_clip: dict[str, list[float]] = {}
     by_style: dict[str, dict[str, list[float]]] = {}
     by_frame: dict[str, list[np.ndarray]] = {}
+    static: dict[str, list[float]] = {}
     with_motion = 0
     for index in progress(range(len(clips))):
         clip = clips[index]
@@ -90,12 +106,17 @@ def measure_psnr(
         moved = frozen < MOVED_BELOW
         with_motion += bool(moved.any())
         decibels = {"first frame frozen": frozen}
-        for name, trajectory in _conditions(pipe, clips, index).items():
+        for condition in conditions:
             video = generate_clip(
-                pipe, clip, trajectory, num_inference_steps=num_inference_steps, guidance_scale=guidance_scale,
-                seed=seed + index,
+                pipe, clip, _trajectory(clips, index, condition), num_inference_steps=num_inference_steps,
+                guidance_scale=guidance_scale, camera_guidance_scale=camera_guidance_scale, seed=seed + index,
             )  # fmt: skip
-            decibels[name] = psnr(video, clip.frames)
+            if condition == "static":
+                last = float(psnr(video[-1:], video[:1])[0])
+                for name in ("all", clip.source):
+                    static.setdefault(name, []).append(last)
+            else:
+                decibels[_LABELS[condition]] = psnr(video, clip.frames)
         for name, values in decibels.items():
             by_frame.setdefault(name, []).append(values)
             if moved.any():
@@ -106,22 +127,29 @@ def measure_psnr(
         by_style={name: {style: _mean(v) for style, v in styles.items()} for name, styles in by_style.items()},
         by_clip={name: [round(value, 2) for value in values] for name, values in by_clip.items()},
         by_frame={name: np.mean(values, axis=0).round(2).tolist() for name, values in by_frame.items()},
+        static={name: _mean(values) for name, values in static.items()},
         clips=len(clips),
         clips_with_motion=with_motion,
         num_inference_steps=num_inference_steps,
         guidance_scale=guidance_scale,
+        camera_guidance_scale=camera_guidance_scale,
         seed=seed,
     )
 
 
-def _conditions(pipe: AnyWanPipeline, clips: Sequence[Clip], index: int) -> dict[str, Trajectory | None]:
-    """The trajectories that the model is conditioned on, by name."""
-    if not isinstance(pipe.transformer, CameraWanTransformer3DModel):
-        return {"no trajectory": None}
+def _trajectory(clips: Sequence[Clip], index: int, condition: Condition) -> Trajectory | None:
+    """The trajectory that the model is conditioned on."""
     clip = clips[index]
+    if condition == "true":
+        return clip.trajectory
+    if condition == "none":
+        return None
+    if condition == "static":
+        first, frames = clip.trajectory, len(clip.trajectory)
+        still = {"camera_to_world": first.camera_to_world[:1], "intrinsics": first.intrinsics[:1]}
+        return first.replace(**{name: part.expand(frames, -1, -1) for name, part in still.items()})
     others = [*clips[index + 1 :], *clips]
-    other = next(other for other in others if other.source == clip.source and other is not clip)
-    return {"true trajectory": clip.trajectory, "another clip's trajectory": other.trajectory}
+    return next(other for other in others if other.source == clip.source and other is not clip).trajectory
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -2,7 +2,7 @@
 
     RUN/checkpoints/step-00001000/
         weights/  optimizer/  [ema/]    one safetensors file per process in each (see shards.py)
-        state.json                      the steps done, the digest of the base model, the names of the files above
+        state.json                      the steps done, their seconds, the digest of the base model, the names of the files above
 
 Each process writes its own shard of the tensors, and a run may be resumed with another number of processes or another
 `parallel`. A checkpoint is written under a temporary name and renamed when all processes have finished, so one that exists is
@@ -32,7 +32,7 @@ from sightline.training.shards import (
     shard_files,
 )
 
-_MOMENTS = ("exp_avg", "exp_avg_sq")
+_MOMENTS = ("exp_avg", "exp_avg_sq", "momentum_buffer")  # AdamW's two, and Muon's
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class State:
     """What a checkpoint holds beside its tensors."""
 
     step: int  # steps done
+    seconds: float  # of training, as Clock counts them
     base: str  # digest of the model it started from (backbones.weights_digest)
     files: tuple[str, ...] = ()  # the files of the tensors, relative to the checkpoint
 
@@ -72,7 +73,7 @@ def save_checkpoint(
             if incomplete := incomplete_tensor(temporary / part, tensors):
                 raise WriteError(f"not every part of {incomplete} is there: do all processes share this folder?")
         files = [str(file.relative_to(temporary)) for part in parts for file in shard_files(temporary / part)]
-        content = {"step": state.step, "base": state.base, "files": files}
+        content = {"step": state.step, "seconds": state.seconds, "base": state.base, "files": files}
         (temporary / "state.json").write_text(json.dumps(content) + "\n")
         give_usual_modes(temporary)
         _remove(final)
@@ -96,7 +97,7 @@ def save_checkpoint(
 
 
 def _moments(trainable: dict[str, nn.Parameter], optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """AdamW's two moments of each parameter, by NAME.exp_avg and NAME.exp_avg_sq."""
+    """The moments of each parameter, by NAME.exp_avg and so on."""
     return {
         f"{name}.{moment}": optimizer.state[parameter][moment]
         for name, parameter in trainable.items()
@@ -120,8 +121,8 @@ def load_checkpoint(
     trainable: dict[str, nn.Parameter],
     optimizer: torch.optim.Optimizer | None,
     ema: dict[str, Tensor] | None,
-) -> int:
-    """Fill parameters, optimizer state and moving average, however they are sharded now; returns the steps done."""
+) -> State:
+    """Fill parameters, optimizer state and moving average, however they are sharded now; returns the rest of the checkpoint."""
     state = read_state(path)
     if state.base != base:
         raise SightlineError(
@@ -148,7 +149,7 @@ def load_checkpoint(
         if not has_ema(path):
             raise SightlineError(f"{path} holds no moving average: expected a run with optimizer.ema_decay.")
         load_shards(path / "ema", ema)
-    return state.step
+    return state
 
 
 def has_ema(path: Path) -> bool:
@@ -183,8 +184,9 @@ def find_checkpoint(run: Path, which: str) -> Path | None:
 def read_state(path: Path) -> State:
     content = read_json(path / "state.json", expected="a checkpoint")
     try:
-        return State(int(content["step"]), str(content["base"]), tuple(map(str, content["files"])))
+        files = tuple(map(str, content["files"]))
+        return State(int(content["step"]), float(content["seconds"]), str(content["base"]), files)
     except (ValueError, KeyError, TypeError):
         raise SightlineError(
-            f"{path / 'state.json'} holds {sorted(content)}: expected step, base and files of a checkpoint."
+            f"{path / 'state.json'} holds {sorted(content)}: expected step, seconds, base and files of a checkpoint."
         ) from None

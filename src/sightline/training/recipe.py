@@ -18,6 +18,8 @@ from sightline.settings import flatten, from_dict, to_builtin
 TrainableSet = Literal["paper", "encoding", "self_attention", "all", "lora"]
 TimestepSampling = Literal["shifted_uniform", "uniform", "logit_normal"]
 Parallel = Literal["ddp", "fsdp2"]
+OptimizerName = Literal["adamw", "muon"]
+Decay = Literal["cosine", "linear"]
 
 _SHIPPED = Path(__file__).parents[1] / "recipes"
 
@@ -93,12 +95,14 @@ class ObjectiveConfig:
 
 @dataclass(frozen=True)
 class OptimizerConfig:
-    """AdamW with linear warm-up and a cosine decay."""
+    """The optimizer, with linear warm-up and a decay of the learning rate."""
 
+    name: OptimizerName = "adamw"
+    """muon: Muon for the matrices of the blocks, at AdamW's learning rate and weight decay, and AdamW for the rest."""
     max_steps: int = 20_000
     max_seconds: float | None = None
     """Train for this long, or for max_steps if those are done earlier. The learning rate then follows the clock, so such
-    a run cannot be repeated bit for bit; a resumed run has all of this time again."""
+    a run cannot be repeated bit for bit. The time before a run was resumed counts."""
     batch_size: int = 8
     """Clips per step, over all processes and accumulated micro-batches."""
     micro_batch_size: int = 1
@@ -111,8 +115,12 @@ class OptimizerConfig:
     adam_epsilon: float = 1e-8
     weight_decay: float = 1e-2
     warmup_steps: int = 0
+    decay: Decay = "cosine"
+    """The form of the decay after the warm-up."""
+    decay_fraction: float = 1.0
+    """The last fraction of the run, in which the learning rate decays; 0 keeps it constant, for a run to be continued."""
     min_lr_ratio: float = 0.1
-    """The cosine ends at this fraction of the learning rate."""
+    """The decay ends at this fraction of the learning rate."""
     max_grad_norm: float = 1.0
     ema_decay: float | None = None
     """Decay of the exponential moving average of the weights that is validated and exported; none keeps no average."""
@@ -179,6 +187,11 @@ class Recipe:
         for name in ("image_to_video_prob", "text_dropout", "camera_dropout", "log_scale_prob"):
             _check_fraction(f"objective.{name}", getattr(objective, name))
         _check_fraction("data.held_out_fraction", data.held_out_fraction)
+        _check_fraction("optimizer.decay_fraction", optimizer.decay_fraction)
+        if optimizer.max_seconds is not None:
+            number("optimizer.max_seconds", optimizer.max_seconds, above=0.0)
+        if optimizer.name == "muon" and self.parallel == "fsdp2":
+            raise SightlineError("optimizer.name is 'muon' with parallel 'fsdp2': expected adamw, or ddp.")
         for name in ("adam_beta1", "adam_beta2", "ema_decay"):
             decay = getattr(optimizer, name)
             if decay is not None and not 0 <= decay < 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Generator
 from contextlib import AbstractContextManager, nullcontext
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from sightline.backbones.weights_digest import weights_digest
 from sightline.cameras.token_grid import TokenGrid
+from sightline.checks import number
 from sightline.data.cached import CachedClips
 from sightline.data.latents import LatentBatch
 from sightline.errors import SightlineError
@@ -24,7 +26,13 @@ from sightline.training.ema import ema_weights, make_ema, update_ema
 from sightline.training.feeds import make_feed
 from sightline.training.model import build_model, load_base
 from sightline.training.objective import Draw, draw, flow_matching_loss
-from sightline.training.optimizer import Clock, clip_gradients, make_optimizer, set_learning_rate
+from sightline.training.optimizer import (
+    Clock,
+    clip_gradients,
+    make_optimizer,
+    mean_over_processes,
+    set_learning_rate,
+)
 from sightline.training.parallelize import micro_batch_slices, parallelize, set_gradient_sync
 from sightline.training.recipe import Recipe
 from sightline.training.report import Report
@@ -34,20 +42,23 @@ from sightline.training.validation import validate
 MicroBatches = Generator[tuple[LatentBatch, Draw], None, None]
 
 
-def train(recipe: Recipe, resume: str | None = None) -> Path:
+def train(recipe: Recipe, resume: str | None = None, stop_after: float | None = None) -> Path:
     """Run a recipe to its last step and return the run's folder.
 
     resume: "latest" or a checkpoint's path. With "latest", a folder without checkpoints starts from the beginning.
+    stop_after: write a checkpoint and return at the first step that ends so many seconds after this call. The recipe's
+        schedule does not change; a later call continues it.
     """
+    stop_at = math.inf if stop_after is None else time.perf_counter() + number("stop_after", stop_after, above=0.0)
     run = Path(recipe.output)
     start = find_start(recipe, run, resume)
-    if start is not None and checkpoint.read_state(start).step == recipe.optimizer.max_steps:
+    if start is not None and is_finished(checkpoint.read_state(start), recipe):
         return run  # a finished run that is started again has nothing to do
     accelerator = Accelerator(cpu=not torch.cuda.is_available())
     trainer = Trainer(recipe, accelerator)
     with Report(run, recipe, accelerator) as report:
         trainer.prepare(report, start)
-        trainer.train(report)
+        trainer.train(report, stop_at)
     accelerator.wait_for_everyone()
     return run
 
@@ -64,6 +75,12 @@ def find_start(recipe: Recipe, run: Path, resume: str | None) -> Path | None:
     if start is not None and (step := checkpoint.read_state(start).step) > recipe.optimizer.max_steps:
         raise SightlineError(f"{start} has done {step} steps: expected optimizer.max_steps above that to go on.")
     return start
+
+
+def is_finished(state: checkpoint.State, recipe: Recipe) -> bool:
+    """Whether a run has done all steps, or trained as long as it may."""
+    max_seconds = recipe.optimizer.max_seconds
+    return state.step == recipe.optimizer.max_steps or (max_seconds is not None and state.seconds >= max_seconds)
 
 
 class Trainer:
@@ -109,11 +126,10 @@ class Trainer:
         self.trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self.optimizer = make_optimizer(self.trainable, recipe.optimizer)
         self.ema = None if recipe.optimizer.ema_decay is None else make_ema(self.trainable)
-        self.steps_done = 0
+        self.steps_done, self.clock = 0, Clock(self.accelerator)
         if start is not None:
-            self.steps_done = checkpoint.load_checkpoint(
-                start, self.base_digest, self.trainable, self.optimizer, self.ema
-            )
+            state = checkpoint.load_checkpoint(start, self.base_digest, self.trainable, self.optimizer, self.ema)
+            self.steps_done, self.clock.seconds = state.step, state.seconds
             report.say(f"resumed from {start}")
             if (self.run / "recipe.yaml").is_file():
                 for change in recipe.changes_from(Recipe.from_yaml(self.run / "recipe.yaml")):
@@ -121,10 +137,12 @@ class Trainer:
         if self.accelerator.is_main_process:
             write_atomic(self.run / "recipe.yaml", recipe.to_yaml())
 
-    def train(self, report: Report) -> None:
-        """All steps that are left, with checkpoints and validation on the way and at the end."""
-        recipe = self.recipe
-        clock = Clock(recipe.optimizer.max_seconds, self.accelerator)
+    def train(self, report: Report, stop_at: float = math.inf) -> None:
+        """All steps that are left, with checkpoints and validation on the way and at the end.
+
+        stop_at: the time of time.perf_counter() after which a checkpoint is written and the rest is left to a later call.
+        """
+        recipe, max_seconds = self.recipe, self.recipe.optimizer.max_seconds or math.inf
         batches = self.feed.micro_batches(
             self.steps_done * recipe.optimizer.batch_size,
             recipe.optimizer.batch_size,
@@ -135,18 +153,26 @@ class Trainer:
         )
         for step in report.steps(self.steps_done, recipe.optimizer.max_steps):
             started = time.perf_counter()
-            time_fraction = clock.start_step()
+            time_fraction = self.clock.start_step() / max_seconds
             loss, grad_norm, learning_rate = self.train_step(batches, step, time_fraction)
             report.log_step(step, loss, grad_norm, learning_rate, time.perf_counter() - started)
             self.steps_done = step + 1
             is_last = self.steps_done == recipe.optimizer.max_steps or time_fraction >= 1
-            if self.steps_done % recipe.checkpointing_steps == 0 or is_last:
+            is_stopped = not is_last and self.is_over(stop_at)
+            if self.steps_done % recipe.checkpointing_steps == 0 or is_last or is_stopped:
                 self.save_checkpoint()
+            if is_stopped:
+                report.say(f"stopped after {self.steps_done} steps, as --stop-after asks: go on with --resume latest")
+                break
             if self.steps_done % recipe.validation.every_steps == 0 or is_last:
                 self.validate(report)
             if is_last:
                 break
         batches.close()
+
+    def is_over(self, stop_at: float) -> bool:
+        """Whether a time of time.perf_counter() has come, on average over the processes."""
+        return stop_at < math.inf and mean_over_processes(stop_at - time.perf_counter(), self.accelerator) <= 0
 
     def train_step(self, batches: MicroBatches, step: int, time_fraction: float) -> tuple[Tensor, Tensor, float]:
         """One step of the optimizer; returns its loss, the norm of its gradients and its learning rate."""
@@ -187,7 +213,7 @@ class Trainer:
                 )
 
     def save_checkpoint(self) -> None:
-        state = checkpoint.State(self.steps_done, self.base_digest)
+        state = checkpoint.State(self.steps_done, self.clock.seconds, self.base_digest)
         limit = self.recipe.checkpoints_total_limit
         checkpoint.save_checkpoint(
             self.run / "checkpoints", state, self.trainable, self.optimizer, self.ema, total_limit=limit
