@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
     import av
 
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".avi")  # of files that are read
+
+
+def can_write_mp4() -> bool:
+    """Whether PyAV is installed."""
+    return importlib.util.find_spec("av") is not None
 
 
 def save_video(video: Any, path: str | Path, fps: float = 16.0) -> None:

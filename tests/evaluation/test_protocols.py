@@ -117,6 +117,13 @@ def test_standard_from_a_model_to_the_page_and_on_where_it_was(evaluate, oracle,
     assert "other is something else" in capsys.readouterr().err
 
 
+def test_without_av_the_videos_are_scored_but_not_kept(evaluate, oracle, capsys, monkeypatch):
+    monkeypatch.setattr("sightline.evaluation.run.can_write_mp4", lambda: False)
+    assert evaluate("standard --clips 1 --metrics psnr -o out") == 0
+    assert "av is not installed" in capsys.readouterr().out and not list(Path("out").rglob("*.mp4"))
+    assert json.loads(Path("out/results.json").read_text())["means"]["psnr"]["n"] == 1
+
+
 def test_a_film_that_fails_is_counted_and_tried_again(evaluate, oracle, capsys, monkeypatch):
     real = running.generate
 

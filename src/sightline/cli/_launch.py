@@ -15,15 +15,21 @@ if TYPE_CHECKING:
 
 
 def launched() -> PartialState | None:
-    """The processes of `accelerate launch` or `torchrun`; None if there is only one."""
+    """The processes of `accelerate launch` or `torchrun`; None if there is only one. Where there are more processes than GPUs,
+    they share them: a small model does not fill a GPU, and much of the work around it is done by the CPU."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return None
     import torch
     from accelerate import PartialState
 
-    # Without cpu=True, processes on a machine without a GPU would not connect. The timeout is long because one process may
+    gpus = torch.cuda.device_count()
+    # Without cpu=True, processes without a GPU of their own would not connect. The timeout is long because one process may
     # finish hours after another.
-    return PartialState(cpu=not torch.cuda.is_available(), timeout=timedelta(days=14))
+    state = PartialState(cpu=gpus < int(os.environ.get("LOCAL_WORLD_SIZE", "1")), timeout=timedelta(days=14))
+    if gpus and state.device.type == "cpu":
+        state.device = torch.device("cuda", state.local_process_index % gpus)
+        torch.cuda.set_device(state.device)
+    return state
 
 
 @contextmanager

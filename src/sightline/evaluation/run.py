@@ -34,7 +34,7 @@ from sightline.figures import draw_trajectories
 from sightline.files import atomic_folder
 from sightline.generation.generate import generate
 from sightline.generation.model import Model
-from sightline.video import save_video
+from sightline.video import can_write_mp4, save_video
 
 _log = logging.getLogger("sightline")
 
@@ -137,6 +137,8 @@ def work(
     _ = model.pipe  # load it here: a model that cannot be loaded is not a failure of a clip
     _require_same_weights(run, model)
     estimator = open_estimator(run.estimator)
+    if not can_write_mp4():
+        on_done("av is not installed: the videos are scored but not kept")
     on_done(f"{run.protocol}: {len(shard)} of {len(run.cases.names)} clips to generate and score")
     started = time.monotonic()
     for done, index in enumerate(shard, 1):
@@ -208,8 +210,9 @@ def _generate(sampling: Sampling, model: Model, case: Case, index: int) -> np.nd
 
 def _write_clip(folder: Path, video: np.ndarray, scorer: ClipScorer) -> None:
     case = scorer.case
-    save_video(video, folder / "generated.mp4", fps=case.trajectory.fps)
-    if case.ground_truth is not None:
+    if can_write_mp4():
+        save_video(video, folder / "generated.mp4", fps=case.trajectory.fps)
+    if can_write_mp4() and case.ground_truth is not None:
         save_video(case.ground_truth, folder / "true.mp4", fps=case.trajectory.fps)
     for name, trajectory in scorer.trajectories.items():
         trajectory.save(folder / f"{name.replace(' ', '-')}.json")
