@@ -57,6 +57,11 @@ def test_a_jointly_trained_model_is_split_into_base_and_camera(made):
     assert (plain - expected).norm() > 3 * (with_camera - expected).norm()  # the camera of this model does something
 
 
+def test_nothing_tells_where_the_parts_came_from(made):
+    for file in (*made[0].glob("packed/base/**/*.json"), *made[0].glob("start/**/*.json")):
+        assert "_name_or_path" not in file.read_text(), file
+
+
 @torch.no_grad()
 def test_the_plain_folder_is_the_same_model_to_stock_diffusers(made, tmp_path):
     packed = made[0] / "packed" / "base"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import torch
@@ -14,7 +15,7 @@ from sightline.backbones.packed_weights import load_component
 from sightline.backbones.stock import WanImageToVideoPipeline
 from sightline.checks import whole_number
 from sightline.errors import SightlineError
-from sightline.files import atomic_folder
+from sightline.files import atomic_folder, read_json
 
 NUM_FRAMES, SIZE = LAB.num_frames, LAB.width
 LATENT_CHANNELS, LATENT_STRIDE = 16, 8
@@ -120,8 +121,12 @@ def assemble(output: Path, vae: Path, text: Path, transformer: Path | WanTransfo
 
 
 def save_pipeline(pipe: WanImageToVideoPipeline, folder: Path) -> None:
-    """Write a pipeline in diffusers' layout, so that every supported version of transformers reads its tokenizer."""
+    """Write a pipeline in diffusers' layout, without the paths that it was loaded from."""
     pipe.save_pretrained(folder)
+    for file in (folder / "model_index.json", *folder.glob("*/config.json")):
+        content = read_json(file)
+        content.pop("_name_or_path", None)
+        file.write_text(json.dumps(content, indent=2) + "\n")
     for file in (folder / "model_index.json", folder / "tokenizer" / "tokenizer_config.json"):
         # transformers 5 writes a class name that earlier versions do not know; this one works in all versions.
         file.write_text(file.read_text().replace("TokenizersBackend", "PreTrainedTokenizerFast"))
