@@ -9,7 +9,7 @@ import pytest
 import sightline
 from sightline import cli
 from sightline.cameras import moves
-from sightline.cameras.moves import language
+from sightline.cameras.moves import phrase
 from sightline.cameras.trajectory import Trajectory
 
 
@@ -89,10 +89,10 @@ def test_reader_options_pass_through(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_notes_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    language._log_alias.cache_clear()
+    phrase._note.cache_clear()
     moves.static(frames=2).replace(xi=0.5).save("wide.json")
-    assert run("make", "zoom in:0.5") == 0
-    assert "note: zoom in is read as dolly" in capsys.readouterr().err
+    assert run("make", "push in:0.5") == 0
+    assert "note: push in is read as dolly in." in capsys.readouterr().err
     assert run("convert wide.json wide.tum") == 0
     assert "note: wide.tum: TUM trajectory cannot carry xi = 0.5" in capsys.readouterr().err
 
@@ -101,7 +101,7 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("moves") == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in moves.MOVES)
-    assert "degrees > 0" in printed
+    assert "degrees > 0" in printed and "orbit right 45 over 3 s" in printed and "pull (out)" in printed
     assert run("formats") == 0
     assert "re10k" in capsys.readouterr().out
 
