@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -128,6 +131,24 @@ def test_show_several_files_in_one_table_and_one_picture(capsys: pytest.CaptureF
     printed = capsys.readouterr().out
     assert "two[bold].json" in printed
     assert Path("out.pdf").exists()
+
+
+def test_no_command_imports_what_it_does_not_use() -> None:
+    """sympy takes most of a second, matplotlib half of one, diffusers several. One process runs all commands."""
+    moves.orbit(frames=5).save("path.json")
+    script = """
+import sys
+from sightline import cli
+for line in ("make orbit:30 -o made.json", "convert path.json out.tum", "compare path.json path.json", "show path.json"):
+    slow = {"sympy", "diffusers", "transformers", "scipy"} | ({"matplotlib"} if "show" not in line else set())
+    assert cli.main(["trajectory", *line.split()]) == 0
+    assert not slow & set(sys.modules), (line, slow & set(sys.modules))
+"""
+    environment = os.environ | {"PYTHONPATH": str(Path(sightline.__file__).parents[1])}
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=environment
+    )
+    assert result.returncode == 0, result.stderr
 
 
 def test_show_latent_frames(capsys: pytest.CaptureFixture[str]) -> None:

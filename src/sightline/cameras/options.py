@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import UseAppendAction, arg
 
+from sightline.cameras import defaults
 from sightline.option_types import OptionalFloat, OptionalInt, OptionalName
 from sightline.parsing import parse_assignment, parse_scalar
 
 if TYPE_CHECKING:
     from sightline.cameras.moves import MoveLine
+    from sightline.cameras.token_grid import TokenStride
     from sightline.cameras.trajectory import Trajectory
 
 
@@ -36,6 +38,28 @@ class MoveOptions(LensOptions):
     target_depth: OptionalFloat = None
     """Distance of the subject of orbit, arc, spiral, crane and dolly zoom, in scene units: the radius of an orbit. Default: the
     depth in the middle of the picture where it is known (a world), else 2."""
+
+    def num_frames_of(self, line: MoveLine, default: int, stride: TokenStride) -> int:
+        """As many frames as the moves take, where all of them name their seconds, rounded to whole tokens; else the default."""
+        if line.seconds is None:
+            return default
+        return stride.nearest_num_frames(round(line.seconds * (self.fps or defaults.FPS)) + 1)
+
+    def describe_subject(self, line: MoveLine, known: float | None = None) -> str:
+        """The distance of the subject, the radius of an orbit, and where it came from; empty where no move has a subject.
+
+        known: the depth of the picture, where it is known.
+        """
+        from sightline.cameras.moves import DEFAULT_TARGET_DEPTH
+
+        parts = [f"{depth:g} (the move)" for depth in dict.fromkeys(line.target_depths)]
+        if line.needs_subject and self.target_depth is not None:
+            parts.append(f"{self.target_depth:g} (--target-depth)")
+        elif line.needs_subject and known is not None:
+            parts.append(f"{known:.4g} (the depth in the middle of the picture)")
+        elif line.needs_subject:
+            parts.append(f"{DEFAULT_TARGET_DEPTH:g} (default)")
+        return f"radius {', '.join(parts)}" if parts else ""
 
     def make(
         self, line: MoveLine, frames: int, width: int, height: int, target_depth: float | None = None

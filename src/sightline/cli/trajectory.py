@@ -64,17 +64,16 @@ class Make(MoveOptions):
         from sightline.cameras.moves import MoveLine
         from sightline.cameras.statistics import describe
         from sightline.generation.model import model_info
-        from sightline.generation.shot import default_num_frames, describe_subject
 
         if self.plot is not None:
             _check_figure_path(self.plot)  # refused before anything is written
         if self.output is not None:
             format_to_write(self.output, self.format)
         line, info = MoveLine.read(self.moves), model_info(self.model)
-        frames = default_num_frames(line, self.fps, info) if self.frames is None else self.frames
+        frames = self.num_frames_of(line, info.defaults.num_frames, info.stride) if self.frames is None else self.frames
         width, height = parse_size(self.size) if self.size else (info.defaults.width, info.defaults.height)
         trajectory = self.make(line, frames, width, height)
-        subject = describe_subject(line, self.target_depth)
+        subject = self.describe_subject(line)
         print_line("; ".join(filter(None, (str(line), describe(trajectory), subject))))
         if self.dry_run:
             return
@@ -99,8 +98,6 @@ class Show(ReadOptions):
     """Show the poses of the latent frames: every fourth, of 4 k + 1 frames."""
 
     def run(self) -> None:
-        from sightline.figures.trajectories import draw_trajectories
-
         if self.plot is not None:
             _check_figure_path(self.plot)
         if not self.files:
@@ -115,6 +112,8 @@ class Show(ReadOptions):
         else:
             print_summary(names, trajectories)
             default, title, labels = Path("trajectories.png"), f"{len(trajectories)} camera trajectories", names
+        from sightline.figures.trajectories import draw_trajectories  # after the table: matplotlib takes a while
+
         plot = self.plot or default
         draw_trajectories(trajectories, plot, title=title, labels=labels)
         print_line(f"drew {plot}")

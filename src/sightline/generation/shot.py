@@ -10,9 +10,7 @@ import torch
 
 from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.wan_configs import VideoShape
-from sightline.cameras import defaults
-from sightline.cameras.moves import MoveLine, orbit
-from sightline.cameras.moves.phrase import defaults_of
+from sightline.cameras.moves import MoveLine
 from sightline.cameras.statistics import describe
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
@@ -44,7 +42,8 @@ def make_shot(job: Job, info: ModelInfo) -> PlannedShot:
     width, height = parse_size(job.size) if job.size else (info.defaults.width, info.defaults.height)
     info.require_size(width, height)
     line = None if job.trajectory is not None or _is_own(job) else MoveLine.read(job.move or DEFAULT_MOVE)
-    num_frames = job.num_frames or default_num_frames(line, job.fps, info)
+    own_length = info.defaults.num_frames
+    num_frames = job.num_frames or (own_length if line is None else job.num_frames_of(line, own_length, info.stride))
     info.require_num_frames(num_frames)
     note_untrained(info, VideoShape(num_frames, width, height))
     if job.trajectory is not None:
@@ -57,28 +56,7 @@ def make_shot(job: Job, info: ModelInfo) -> PlannedShot:
         return PlannedShot(trajectory, f"own trajectory of world {job.world} ({style})")
     depth = _depth_of_world(job, line, num_frames, width, height)
     trajectory = job.make(line, num_frames, width, height, depth)
-    origin = "the depth in the middle of the picture"
-    return PlannedShot(trajectory, str(line), describe_subject(line, job.target_depth, depth, origin))
-
-
-def default_num_frames(line: MoveLine | None, fps: float | None, info: ModelInfo) -> int:
-    """As many frames as the moves take, where all of them name their seconds, else the model's own number."""
-    if line is None or line.seconds is None:
-        return info.defaults.num_frames
-    return info.stride.nearest_num_frames(round(line.seconds * (fps or defaults.FPS)) + 1)
-
-
-def describe_subject(line: MoveLine, given: float | None, known: float | None = None, origin: str = "") -> str:
-    """The distance of the subject and where it came from; empty where no move has a subject.
-
-    given: the option. known: the depth of the picture, and its `origin`, where it is known.
-    """
-    parts = [f"{depth:g} (the move)" for depth in dict.fromkeys(line.target_depths)]
-    if line.needs_subject:
-        depth, source = (given, "--target-depth") if given is not None else (known, origin)
-        default = defaults_of(orbit)["target_depth"]
-        parts.append(f"{default:g} (default)" if depth is None else f"{depth:.4g} ({source})")
-    return f"radius {', '.join(parts)}" if parts else ""
+    return PlannedShot(trajectory, str(line), job.describe_subject(line, depth))
 
 
 def note_untrained(info: ModelInfo, shape: VideoShape) -> None:

@@ -24,12 +24,13 @@ from sightline.cameras.moves.basic import (
     truck,
     zoom,
 )
-from sightline.cameras.moves.language import MoveLine, get_move, parse
+from sightline.cameras.moves.language import DEFAULT_TARGET_DEPTH, MoveLine, get_move, parse
 from sightline.cameras.moves.loops import REVISIT_LOOPS, loop_dolly, loop_nonpalindromic, loop_orbit, loop_truck
 from sightline.cameras.moves.shot import Easing, ShotOptions
 from sightline.cameras.moves.words import GRAMMAR, MOVES, VERBS
 
 __all__ = [
+    "DEFAULT_TARGET_DEPTH",
     "GRAMMAR",
     "MOVES",
     "REVISIT_LOOPS",

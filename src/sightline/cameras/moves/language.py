@@ -23,7 +23,7 @@ from typing import Any
 from typing_extensions import Unpack
 
 from sightline.cameras import defaults, lens
-from sightline.cameras.moves.phrase import Phrase, read_name
+from sightline.cameras.moves.phrase import Phrase, defaults_of, read_name
 from sightline.cameras.moves.shot import Shot, ShotOptions
 from sightline.cameras.moves.words import MOVES, Move
 from sightline.cameras.trajectory import Trajectory
@@ -35,6 +35,10 @@ _AT_ONCE = re.compile(r"\+(?=\s*[A-Za-z])|&|[,;]?\s*\bwhile\b|\band\b", re.I)
 _UNCLEAR = re.compile(r"[,;]\s*and\b(?!\s+then\b)", re.I)
 # Seconds that miss the length of the shot by so few frames are stretched: models take 4 n + 1 frames.
 _MAX_STRETCH = 2
+
+DEFAULT_TARGET_DEPTH = defaults_of(MOVES["orbit"])[
+    "target_depth"
+]  # scene units; other moves about a subject have the same
 
 _log = logging.getLogger("sightline")
 
