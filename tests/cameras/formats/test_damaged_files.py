@@ -21,7 +21,12 @@ from .format_samples import CARRIED, FILE_NAMES, random_trajectory
 
 COUNT = 2000
 SECONDS_PER_FILE = 10
-CASES = [(name, {}) for name in FORMATS] + [("colmap", {"binary": True})]
+CASES = [
+    *((name, {}, FILE_NAMES[name]) for name in FORMATS),
+    ("colmap", {"binary": True}, FILE_NAMES["colmap"]),
+    ("matrices", {}, "poses.npy"),
+    ("matrices", {}, "poses.json"),
+]
 WHOLE_FILE = re.compile(r"empty file|found \d+ frames|no known format|found nothing there")
 
 
@@ -57,9 +62,9 @@ def check(path: Path, name: str | None, file_names: list[str]) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("name, options", CASES, ids=lambda value: str(value) if value else "")
-def test_damaged_files(name: str, options: dict[str, bool], tmp_path: Path) -> None:
-    path = tmp_path / FILE_NAMES[name]
+@pytest.mark.parametrize("name, options, file_name", CASES, ids=lambda value: str(value) if value else "")
+def test_damaged_files(name: str, options: dict[str, bool], file_name: str, tmp_path: Path) -> None:
+    path = tmp_path / file_name
     original = random_trajectory(3, 3, CARRIED[name].square, CARRIED[name].centred, constant=name == "colmap")
     save(original, path, format=name, **options)
     files = {

@@ -10,6 +10,7 @@ from typing import Any
 from sightline.cameras.formats import (
     colmap,
     kitti,
+    matrices,
     motionctrl,
     nerfstudio,
     nerfstudio_path,
@@ -37,6 +38,7 @@ FORMATS: dict[str, Format] = {
         colmap,
         vipe,
         panshot,
+        matrices,
         nerfstudio_path,
         nerfstudio,
         omniworld,

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from sightline.cameras import defaults
-from sightline.cameras.formats._arrays import NPY_MAGIC, npy_bytes, parse_npy
+from sightline.cameras.formats._arrays import NPY_MAGIC, npy_bytes, npy_shape, parse_npy
 from sightline.cameras.formats._build import (
     build,
     lens_from_options,
@@ -75,7 +75,8 @@ def write(trajectory: Trajectory, path: Path, *, near_depth_file: str | Path | N
 
 
 def sniff(file: InputFile) -> bool:
-    return file.data.startswith(NPY_MAGIC)
+    """An npy [T, 3, 4]; other shapes are plain matrices."""
+    return file.data.startswith(NPY_MAGIC) and (npy_shape(file.data) or ())[1:] == (3, 4)
 
 
 def _intrinsics_from_fov(file: InputFile, x_fov: Any, xi: float, width: int, height: int) -> Tensor:  # [3, 3]
