@@ -9,10 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sightline.cameras import moves, se3
 from sightline.cameras.plausibility import implausible
 from sightline.cameras.trajectory import Trajectory
+from tests.cameras.formats.format_samples import random_trajectory
 
 FLIP = torch.diag(torch.tensor([1.0, -1.0, -1.0, 1.0], dtype=torch.float64))
 AWAY = se3.from_parts(torch.eye(3, dtype=torch.float64), torch.tensor([8.0, 1.0, -3.0], dtype=torch.float64))
@@ -172,3 +175,8 @@ def test_an_orbit_of_the_origin_is_plausible() -> None:
 
 def test_one_frame_is_plausible() -> None:
     assert implausible(moves.static(frames=1)) == []
+
+
+@given(seed=st.integers(0, 2**32 - 1), frames=st.integers(1, 12), scale=st.sampled_from([1e-9, 1.0, 1e8]))
+def test_any_trajectory_can_be_judged(seed: int, frames: int, scale: float) -> None:
+    assert all(isinstance(one, str) for one in implausible(random_trajectory(seed, frames).scaled(scale)))

@@ -166,9 +166,23 @@ def test_panshot(tmp_path: Path) -> None:
     focal = 416 * (1 + HALF) / HALF
     check(wide, (focal, focal, 416, 240))
     assert wide.xi == 1.0
-    entries = [{"video_id": "v", "clip_name": f"clip_{i}", "clip_id": i, "near_depth": i / 2} for i in (6, 7)]
+
+
+def test_panshot_near_depth(tmp_path: Path) -> None:
+    """Lines as in UCPE's near_plane_depth-test.jsonl, and names as in its pose-test folder: the key is video_id-clip_id."""
+    entries = [{"video_id": "aQVLCO-OOqM", "clip_name": "Clip-005", "clip_id": i, "near_depth": i / 2} for i in (6, 11)]
     depths = write(tmp_path / "depths.jsonl", "".join(json.dumps(entry) + "\n" for entry in entries))
-    assert load(path, near_depth_file=depths).near_depth == 3.5
+    path = tmp_path / "aQVLCO-OOqM-11-1-no_rot_aug_0.npy"
+    np.save(path, np.array([IDENTITY, CAMERA_TO_WORLD], dtype=np.float32)[:, :3])
+    trajectory = load(path, near_depth_file=depths)
+    assert trajectory.near_depth == 5.5
+    for name in (path.name, "aQVLCO-OOqM-12-0-yaw_aug_0.npy", "clip.npy"):  # writing replaces the line of a panorama
+        save(trajectory.replace(near_depth=2.5), tmp_path / name, format="panshot", near_depth_file=depths)
+        assert load(tmp_path / name, near_depth_file=depths).near_depth == 2.5
+    assert len(depths.read_text().splitlines()) == 4
+    np.save(tmp_path / "other-1-0-x.npy", np.array([IDENTITY])[:, :3])
+    with pytest.raises(SightlineError, match="'other-1-0-x', expected other-1 or other-1-0-x or other-1-0-x-0"):
+        load(tmp_path / "other-1-0-x.npy", near_depth_file=depths)
 
 
 def test_omniworld(tmp_path: Path) -> None:
