@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.cameras import moves
-from sightline.cameras.moves import phrase
+from sightline.cameras.moves import phrase_reader
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 
@@ -310,7 +310,7 @@ def test_every_verb_and_direction_leads_to_a_move(verb: str) -> None:
 
 
 def test_an_alias_says_once_what_it_means(caplog: pytest.LogCaptureFixture) -> None:
-    phrase._note.cache_clear()
+    phrase_reader._note.cache_clear()
     with caplog.at_level(logging.INFO, logger="sightline"):
         moves.parse("zoom in 50")
         moves.parse("zoom_in:70")

@@ -5,7 +5,7 @@ arc:30:15:target_depth=3                    more amounts, in order or by name
 dolly:0.5+pan:20                            both at the same time; also "and", "while"
 truck:1, pan:-30                            one after the other; also "then"
 zoom:28>70                                  from one focal length to another
-slow push in then orbit right 45 over 3 s   in words; see phrase.py
+slow push in then orbit right 45 over 3 s   in words; see phrase_reader.py
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from typing import Any
 from typing_extensions import Unpack
 
 from sightline.cameras import defaults, lens
-from sightline.cameras.moves.phrase import Phrase, defaults_of, read_name
+from sightline.cameras.moves.phrase import Phrase, defaults_of
+from sightline.cameras.moves.phrase_reader import read_name, read_phrase
 from sightline.cameras.moves.shot import Shot, ShotOptions
 from sightline.cameras.moves.words import MOVES, Move
 from sightline.cameras.trajectory import Trajectory
@@ -74,7 +75,7 @@ class MoveLine:
             raise SightlineError(
                 f"move is {rest!r}: expected ', then' (afterwards), or 'and' without a comma (at the same time)."
             )
-        rows = [tuple(Phrase.read(one) for one in _AT_ONCE.split(row)) for row in _IN_TURN.split(text)]
+        rows = [tuple(read_phrase(one) for one in _AT_ONCE.split(row)) for row in _IN_TURN.split(text)]
         for row in rows:
             if len({one.seconds for one in row} - {None}) > 1 or len({one.share for one in row} - {1}) > 1:
                 both = " and ".join(repr(one.text) for one in row)

@@ -77,7 +77,7 @@ _STILL = {"": Reading("static")}
 VERBS: dict[str, dict[str, Reading]] = {
     **{name: _takes(name) for name in MORE_AND_LESS},
     "static": _STILL,
-    "zoom": {direction: Reading("zoom") for direction in ("", "in", "out")},  # in and out: see phrase.py
+    "zoom": {direction: Reading("zoom") for direction in ("", "in", "out")},  # in and out: see phrase_reader.py
     "handheld": {"": Reading("handheld")},
     "roll": _ROLLED,
     "truck": {**_CARRIED, "": Reading("truck")},
