@@ -64,7 +64,7 @@ def test_a_world_is_rendered_along_its_own_trajectory_or_from_its_first_camera(t
 
 def test_an_orbit_of_a_world_goes_around_what_the_picture_shows():
     shot = make_shot(Job(world=2, style="orbit", move="orbit:30"), INFO)
-    assert "(the depth in the middle of the picture)" in shot.subject
+    assert "(the depth in the middle of the picture)" in shot.subject and " m, rotation 30 degrees" in str(shot)
     radius = float(shot.subject.split()[1])
     poses = moves.orbit(30, radius, frames=5, width=48, height=32).camera_to_world
     assert (

@@ -56,6 +56,8 @@ def make_shot(job: Job, info: ModelInfo) -> PlannedShot:
         return PlannedShot(trajectory, f"own trajectory of world {job.world} ({style})")
     depth = _depth_of_world(job, line, num_frames, width, height)
     trajectory = job.make(line, num_frames, width, height, depth)
+    if job.world is not None:
+        trajectory = trajectory.replace(unit="metre")
     return PlannedShot(trajectory, str(line), job.describe_subject(line, depth))
 
 
