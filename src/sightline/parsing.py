@@ -16,11 +16,18 @@ _TRUE, _FALSE = ("true", "1"), ("false", "0")
 def parse_value(name: str, value: Any, type_hint: Any) -> Any:
     """`value`, text or what JSON made of it, as int, float, bool, str or Path, or as one of these where it is optional.
 
+    A tuple of texts is a list of texts, or one text with spaces between them.
+
     name: what the error calls the value.
     """
     options = typing.get_args(type_hint)
     if typing.get_origin(type_hint) in (typing.Union, types.UnionType):
         type_hint = next(option for option in options if option is not type(None))
+    if typing.get_origin(type_hint) is tuple:
+        words = value.split() if isinstance(value, str) else value
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise SightlineError(f"{name} is {value!r}: expected a list of texts.")
+        return tuple(words)
     if type_hint in (int, float):
         expected = "a whole number" if type_hint is int else "a number"
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.cameras import moves
-from sightline.cameras.moves import language
+from sightline.cameras.moves import phrase_reader
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 
@@ -101,18 +102,184 @@ def test_too_few_frames_for_a_row() -> None:
         moves.parse("pan, tilt", frames=2)
 
 
+# -- old strings -------------------------------------------------------------------------------------------------------
+
+_AMOUNTS = {
+    "static": (), "pan": ("degrees",), "tilt": ("degrees",), "roll": ("degrees",), "truck": ("distance",),
+    "pedestal": ("distance",), "dolly": ("distance",), "orbit": ("degrees", "target_depth"),
+    "arc": ("degrees", "elevation", "target_depth"), "spiral": ("degrees", "approach", "target_depth"),
+    "crane": ("rise", "target_depth"), "handheld": ("degrees", "sway"), "loop_truck": ("distance",),
+    "loop_orbit": ("degrees", "target_depth"),
+}  # fmt: skip
+
+
+@st.composite
+def old_moves(draw: st.DrawFn) -> tuple[str, str, dict[str, float]]:
+    """A move in the syntax of names, colons and numbers, and the call that it stands for."""
+    name = draw(st.sampled_from(sorted(_AMOUNTS)))
+    text, amounts = name, {}
+    for amount in _AMOUNTS[name][: draw(st.integers(0, 3))]:
+        low = 2.0 if amount == "target_depth" else -1.5
+        value = draw(st.floats(low, 9.0 if amount in ("degrees", "elevation", "target_depth") else 1.5))
+        amounts[amount] = value
+        text += draw(st.sampled_from([f":{value!r}", f" : {value!r} ", f":{amount}={value!r}"]))
+    return draw(st.sampled_from([text, text.title() if not amounts else text])), name, amounts
+
+
+@given(rows=st.lists(st.lists(old_moves(), min_size=1, max_size=3), min_size=1, max_size=4), frames=st.integers(5, 40))
+def test_names_colons_and_numbers_mean_what_they_always_meant(
+    rows: list[list[tuple[str, str, dict[str, float]]]], frames: int
+) -> None:
+    text = ", ".join("+".join(move for move, _, _ in row) for row in rows)
+    steps, expected = frames - 1, None
+    for index, row in enumerate(rows):
+        own = steps * (index + 1) // len(rows) - steps * index // len(rows) + 1
+        part = None
+        for _, name, amounts in row:
+            one = moves.MOVES[name](**amounts, frames=own)
+            part = one if part is None else part.combine(one)
+        expected = part if expected is None else expected.concatenate(part)
+    result = moves.parse(text, frames=frames)
+    assert torch.equal(result.camera_to_world, expected.camera_to_world)
+    assert same(result, expected)  # the lens too
+
+
+# -- what film makers write --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("pan left 30", lambda: moves.pan(-30)),
+        ("pan left:30", lambda: moves.pan(-30)),
+        ("pan:30 left", lambda: moves.pan(-30)),
+        ("Pan to the left by 30 degrees", lambda: moves.pan(-30)),
+        ("pan left 30\N{DEGREE SIGN}", lambda: moves.pan(-30)),
+        ("camera pans left", lambda: moves.pan(-30)),
+        ("tilt down 10 deg", lambda: moves.tilt(-10)),
+        ("roll counter-clockwise 5", lambda: moves.roll(-5)),
+        ("dolly-in 0.5", lambda: moves.dolly(0.5)),
+        ("dolly left 1", lambda: moves.truck(-1)),
+        ("boom up", lambda: moves.pedestal(0.3)),
+        ("move closer 0.2 m", lambda: moves.dolly(0.2)),
+        ("pull back 1", lambda: moves.dolly(-1)),
+        ("crane down 0.4", lambda: moves.crane(-0.4)),
+        ("orbit left 45 radius 3 m", lambda: moves.orbit(-45, 3)),
+        ("loop truck left 0.3", lambda: moves.loop_truck(-0.3)),
+        ("dolly zoom out 0.5", lambda: moves.dolly_zoom(-0.5)),
+        ("locked off", lambda: moves.static()),
+        ("anticlockwise", lambda: moves.roll(-15)),
+        ("zoom in", lambda: moves.zoom(28, 56)),
+        ("zoom out 2x", lambda: moves.zoom(28, 14)),
+        ("zoom in to 70 mm", lambda: moves.zoom(28, 70)),
+        ("zoom from 35 to 70", lambda: moves.zoom(35, 70)),
+        ("slow push in", lambda: moves.dolly(0.25)),
+        ("tilt down quickly", lambda: moves.tilt(-30)),
+        ("dolly in 0.5 and tilt up 10", lambda: moves.dolly(0.5).combine(moves.tilt(10))),
+        ("dolly in 0.5, while panning left 20", lambda: moves.dolly(0.5).combine(moves.pan(-20))),
+        (
+            "dolly in 0.5, then tilt up 10",
+            lambda: moves.dolly(0.5, frames=41).concatenate(moves.tilt(10, frames=41)),
+        ),
+        ("truck left 2 m for 2 seconds", lambda: moves.truck(-2, frames=33)),
+        (
+            "slow push in then orbit right 45 over 3 s",
+            lambda: moves.dolly(0.25, frames=33).concatenate(moves.orbit(45, frames=49)),
+        ),
+        (
+            "pan left 30 for 1 s; hold for 0.5 s followed by tilt up 5 for 2.5 s",
+            lambda: moves.pan(-30, frames=17).concatenate(moves.static(frames=9)).concatenate(moves.tilt(5, frames=41)),
+        ),
+        (
+            "slow pan left 30, tilt up 10",  # the slow one gets twice the time
+            lambda: moves.pan(-30, frames=54).concatenate(moves.tilt(10, frames=28)),
+        ),
+    ],
+)
+def test_words(text: str, expected) -> None:  # type: ignore[no-untyped-def]
+    assert same(moves.parse(text), expected())
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("orbti right 3", "move is 'orbti': expected one of static, pan, .*; the nearest word is 'orbit'"),
+        ("pan lefft 3", "the nearest word is 'left'"),
+        ("pan left 30 ovr 3 s", "the nearest word is 'over'"),
+        ("pan up 20", "expected tilt up .the camera turns. or pedestal up"),
+        ("orbit clockwise", "expected orbit left, which is clockwise seen from above"),
+        ("pan tilt 3", "found pan and tilt, expected one move, or 'and'"),
+        ("pan left right", "found the directions 'left' and 'right'"),
+        ("dolly out 0.5 in 2 s", "a time is written over 2 s"),
+        ("pan left -30", "found -30 with 'left', expected an amount above 0"),
+        ("pan left 2 m", "pan left has the amount '2 m': expected degrees"),
+        ("truck left 30 degrees", "truck left has the amount '30 degrees': expected scene units"),
+        ("pan left 30 20", "pan left has the amount '20': expected degrees, each at most once"),
+        ("pan to 30", "found 'to 30', expected how far to go"),
+        ("zoom in:0.5", "from 28 to 0.5 mm: expected more than 28 mm, .*say dolly in"),
+        ("zoom out 70", "expected less than 28 mm"),
+        ("turn", "found 'turn' alone, expected a direction: right, left, up, down"),
+        ("dolly in, and pan left", "expected ', then' .afterwards., or 'and' without a comma"),
+        ("dolly in over", "found nothing after 'over'"),
+        ("dolly in over 3", "found '3' after 'over', expected seconds"),
+        ("dolly in for 1 s 2 s", "found more than one time"),
+        ("pan left for 1 s and tilt up for 2 s", "expected one time and one speed for moves at the same time"),
+        ("pan left for 0 s", "expected seconds above 0"),
+        ("dolly in 0,5", "move is '5'"),
+        ("pan left 30, then", "move is ''"),
+        ("pan left! 30", "found '!'"),
+        ("pan right for 100 s, tilt up", "frames is 81, 5 s at 16 fps: expected more than 1601"),
+    ],
+)
+def test_what_is_not_understood_is_refused_with_a_suggestion(text: str, message: str) -> None:
+    with pytest.raises(SightlineError, match=message):
+        moves.parse(text)
+
+
+def test_seconds_must_fit_the_frames() -> None:
+    assert len(moves.parse("pan left for 2 s", fps=24)) == 49
+    assert len(moves.parse("pan left for 2 s", frames=35)) == 35  # stretched by two frames, to 4 n + 1 of a model
+    with pytest.raises(SightlineError, match="frames is 81, 5 s at 16 fps: expected 33, since the moves last 2 s"):
+        moves.parse("pan left for 2 s", frames=81)
+
+
+@given(st.text(alphabet="apnoribt lefdy:+,=>0123.-\N{DEGREE SIGN}xms", max_size=30))
+def test_any_text_is_a_trajectory_or_one_sentence(text: str) -> None:
+    with suppress(SightlineError):
+        assert len(moves.parse(text, frames=5)) == 5
+
+
+def test_the_subject_of_a_line_is_used_where_a_move_names_none() -> None:
+    line = "orbit:30, orbit:30:5"
+    expected = moves.orbit(30, 3, frames=41).concatenate(moves.orbit(30, 5, frames=41))
+    assert same(moves.parse(line, target_depth=3), expected)
+    read = moves.MoveLine.read(line)
+    assert read.needs_subject and read.target_depths == [5] and not moves.MoveLine.read("pan:3").needs_subject
+
+
+@pytest.mark.parametrize(
+    "text, understood",
+    [
+        ("pan:-30", "pan left 30 degrees"),
+        ("slow push in then orbit right 45 over 3 s", "dolly in 0.25, then orbit right 45 degrees over 3 s"),
+        ("dolly:1+zoom:28>70", "dolly in 1 and zoom 28 to 70 mm"),
+        ("static", "static"),
+    ],
+)
+def test_a_line_says_how_it_was_understood(text: str, understood: str) -> None:
+    assert str(moves.MoveLine.read(text)) == understood
+    assert same(moves.parse(understood), moves.parse(text))
+
+
 # -- other tools' names ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "alias, expected",
     [
-        ("zoom in", lambda amount: moves.dolly(amount)),
-        ("Zoom-Out", lambda amount: moves.dolly(-amount)),
-        ("pan left", lambda amount: moves.truck(-amount)),
-        ("pan_right", lambda amount: moves.truck(amount)),
-        ("Pan Up", lambda amount: moves.pedestal(amount)),
-        ("pan down", lambda amount: moves.pedestal(-amount)),
+        ("pan left", lambda amount: moves.pan(-amount)),
+        ("pan_right", lambda amount: moves.pan(amount)),
+        ("Pedestal-Down", lambda amount: moves.pedestal(-amount)),
         ("move forward", lambda amount: moves.dolly(amount)),
         ("push in", lambda amount: moves.dolly(amount)),
         ("pull out", lambda amount: moves.dolly(-amount)),
@@ -131,27 +298,31 @@ def test_aliases(alias: str, expected) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_an_opposite_alias_keeps_the_default_amount_and_the_other_arguments() -> None:
-    assert same(moves.get_move("zoom out")(), moves.dolly(-0.5))
+    assert same(moves.get_move("pull out")(), moves.dolly(-0.5))
     assert same(moves.get_move("orbit left")(degrees=20, target_depth=3, frames=5), moves.orbit(-20, 3, frames=5))
 
 
-@pytest.mark.parametrize("alias", moves.ALIASES)
-def test_every_alias_leads_to_a_move(alias: str) -> None:
-    assert alias not in moves.MOVES
-    assert len(moves.get_move(alias)(frames=3)) == 3
+@pytest.mark.parametrize("verb", moves.VERBS)
+def test_every_verb_and_direction_leads_to_a_move(verb: str) -> None:
+    for direction in moves.VERBS[verb]:
+        assert len(moves.get_move(f"{verb} {direction}")(frames=3)) == 3
+        assert len(moves.parse(f"{verb} {direction}", frames=3)) == 3
 
 
 def test_an_alias_says_once_what_it_means(caplog: pytest.LogCaptureFixture) -> None:
-    language._log_alias.cache_clear()
+    phrase_reader._note.cache_clear()
     with caplog.at_level(logging.INFO, logger="sightline"):
-        moves.parse("zoom in:0.5")
-        moves.parse("zoom_in:1")
+        moves.parse("zoom in 50")
+        moves.parse("zoom_in:70")
         moves.parse("push in:1")
-    said = [(record.levelname, record.getMessage()) for record in caplog.records]
-    assert said == [
-        (
-            "WARNING",
-            "zoom in is read as dolly (the camera moves forward); for a change of focal length say zoom:28>70.",
-        ),
-        ("INFO", "push in is read as dolly (the camera moves forward)."),
+        moves.parse("tilt up 3")
+    assert [record.getMessage() for record in caplog.records] == [
+        "zoom in changes the lens; to move the camera say dolly in.",
+        "push in is read as dolly in.",
     ]
+
+
+def test_a_speed_without_effect_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="sightline"):
+        moves.parse("slow tilt up 30")
+    assert "the speed in 'slow tilt up 30' has no effect" in caplog.text

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sightline.cameras import moves
-from sightline.cameras.statistics import compare, trajectory_statistics
+from sightline.cameras.statistics import compare, describe, trajectory_statistics
 from sightline.cameras.tokens import CameraTokens
 from sightline.errors import SightlineError
 from tests.conftest import random_trajectory
@@ -83,7 +83,7 @@ def test_compare_with_itself_and_with_the_same_path_in_another_world() -> None:
         difference = compare(trajectory, other)
         assert difference.max_rotation < 1e-9
         assert difference.max_translation < 1e-9
-        assert difference.path_length_ratio == pytest.approx(1.0)
+        assert difference.path_lengths[0] == pytest.approx(difference.path_lengths[1])
 
 
 def test_compare_known_differences() -> None:
@@ -93,14 +93,20 @@ def test_compare_known_differences() -> None:
     assert difference.max_rotation == pytest.approx(math.radians(40))
     assert difference.mean_translation == pytest.approx(0.25)
     assert difference.max_translation == pytest.approx(0.5)
-    assert difference.path_length_ratio == pytest.approx(1.5)
+    assert difference.path_lengths == pytest.approx((1.0, 1.5))
 
 
 def test_compare_with_a_camera_that_does_not_move() -> None:
     still, moving = moves.static(frames=5), moves.dolly(frames=5)
-    assert compare(still, still).path_length_ratio == 1.0
-    assert compare(still, moving).path_length_ratio == math.inf
-    assert compare(moving, still).path_length_ratio == 0.0
+    assert compare(still, still).path_lengths == (0.0, 0.0)
+    assert compare(still, moving).path_lengths == pytest.approx((0.0, 0.5))
+
+
+def test_a_trajectory_is_described_in_one_line() -> None:
+    shot = moves.parse("dolly:1, pan:30+zoom:50", frames=33, width=128, height=128)
+    assert describe(shot) == (
+        "distance 1 scene units, rotation 30 degrees, lens 28 to 50 mm, 2 s at 16 fps, 33 frames of 128x128"
+    )
 
 
 def test_compare_needs_as_many_frames() -> None:

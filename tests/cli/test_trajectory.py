@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +13,11 @@ import pytest
 import sightline
 from sightline import cli
 from sightline.cameras import moves
-from sightline.cameras.moves import language
+from sightline.cameras.moves import phrase_reader
 from sightline.cameras.trajectory import Trajectory
+from sightline.generation.job import Job
+from sightline.generation.model import model_info
+from sightline.generation.shot import make_shot
 
 
 @pytest.fixture(autouse=True)
@@ -58,8 +65,63 @@ def test_make_passes_lens_and_easing_and_leaves_loops_their_own(capsys: pytest.C
     assert run("make truck:1 -o a.json --focal-mm 50 --easing ease --frames 9") == 0
     assert Trajectory.load("a.json").camera_to_world.equal(moves.truck(1, easing="ease", frames=9).camera_to_world)
     assert "50 mm" in capsys.readouterr().out
-    assert run("make loop_truck:1 -o b.json") == 0
+    assert run("make loop_truck:1 -o b.json --frames 81") == 0
     assert Trajectory.load("b.json").camera_to_world.equal(moves.loop_truck(1).camera_to_world)
+
+
+WORDS = "slow push in, then orbit right 45"
+
+
+@pytest.mark.parametrize("options", ["", "--easing ease --fps 12", "--focal-mm 35 --target-depth 3", "--size 160x96"])
+def test_the_same_words_give_the_same_shot_made_read_or_generated(options: str) -> None:
+    assert run(f"make -o path.json {options}", WORDS) == 0
+    made, info = Trajectory.load("path.json"), model_info(None)
+    given = dict(zip(options.replace("-", "_").split()[::2], options.split()[1::2], strict=True))
+    types = {"__easing": str, "__size": str}
+    job = Job(**{name[2:]: types.get(name, float)(value) for name, value in given.items()})
+    named = make_shot(replace(job, move=WORDS), info).trajectory
+    filed = make_shot(Job(trajectory=Path("path.json"), size=job.size), info).trajectory
+    for shot in (named, filed):
+        assert (len(shot), shot.width, shot.height, shot.fps) == (len(made), made.width, made.height, made.fps)
+        assert shot.camera_to_world.equal(made.camera_to_world) and shot.intrinsics.equal(made.intrinsics)
+
+
+def test_dry_run_describes_the_shot_in_one_line_and_writes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    line = (
+        "dolly in 0.25, then orbit right 45 degrees; distance 1.821 scene units, rotation 45 degrees, lens 28 mm, "
+        "2 s at 16 fps, 33 frames of 128x128; radius "
+    )
+    assert run("make --dry-run -o path.json", WORDS) == 0
+    assert capsys.readouterr().out == f"{line}2 (default)\n"
+    assert cli.main(["generate", "--dry-run", "--move", WORDS]) == 0
+    assert capsys.readouterr().out == f"outputs/generate: {line}2 (default)\n"
+    assert run("make --dry-run --target-depth 2", WORDS) == 0
+    assert capsys.readouterr().out == f"{line}2 (--target-depth)\n"
+    assert run("make --dry-run", "orbit:45:3 for 3 s") == 0
+    assert "3 s at 16 fps, 49 frames of 128x128; radius 3 (the move)" in capsys.readouterr().out
+    assert list(Path().iterdir()) == []
+
+
+def test_files_of_the_same_name_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    for place in ("a", "b"):
+        moves.truck(frames=5).save(f"{place}/path.json")
+    moves.static(frames=5).save("c.json")
+    assert run("show a/path.json b/path.json c.json --plot out.png") == 0
+    printed = capsys.readouterr().out
+    assert "a/path.json" in printed and "b/path.json" in printed and "/c.json" not in printed
+    assert run("compare a/path.json b/path.json") == 0
+    assert "path length of b/path.json / a/path.json: 1" in capsys.readouterr().out
+
+
+def test_compare_with_a_camera_that_does_not_move(capsys: pytest.CaptureFixture[str]) -> None:
+    moves.static(frames=5).save("still.json")
+    moves.truck(0.5, frames=5).save("truck.json")
+    assert run("compare still.json truck.json") == 0
+    assert "path length: still.json does not move, truck.json moves 0.5 scene" in capsys.readouterr().out
+    assert run("compare truck.json still.json") == 0
+    assert "path length: still.json does not move, truck.json moves 0.5 scene" in capsys.readouterr().out
+    assert run("compare still.json still.json") == 0
+    assert "neither still.json nor still.json moves" in capsys.readouterr().out
 
 
 def test_show_several_files_in_one_table_and_one_picture(capsys: pytest.CaptureFixture[str]) -> None:
@@ -69,6 +131,24 @@ def test_show_several_files_in_one_table_and_one_picture(capsys: pytest.CaptureF
     printed = capsys.readouterr().out
     assert "two[bold].json" in printed
     assert Path("out.pdf").exists()
+
+
+def test_no_command_imports_what_it_does_not_use() -> None:
+    """sympy takes most of a second, matplotlib half of one, diffusers several. One process runs all commands."""
+    moves.orbit(frames=5).save("path.json")
+    script = """
+import sys
+from sightline import cli
+for line in ("make orbit:30 -o made.json", "convert path.json out.tum", "compare path.json path.json", "show path.json"):
+    slow = {"sympy", "diffusers", "transformers", "scipy"} | ({"matplotlib"} if "show" not in line else set())
+    assert cli.main(["trajectory", *line.split()]) == 0
+    assert not slow & set(sys.modules), (line, slow & set(sys.modules))
+"""
+    environment = os.environ | {"PYTHONPATH": str(Path(sightline.__file__).parents[1])}
+    result = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False, env=environment
+    )
+    assert result.returncode == 0, result.stderr
 
 
 def test_show_latent_frames(capsys: pytest.CaptureFixture[str]) -> None:
@@ -89,10 +169,10 @@ def test_reader_options_pass_through(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_notes_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    language._log_alias.cache_clear()
+    phrase_reader._note.cache_clear()
     moves.static(frames=2).replace(xi=0.5).save("wide.json")
-    assert run("make", "zoom in:0.5") == 0
-    assert "note: zoom in is read as dolly" in capsys.readouterr().err
+    assert run("make", "push in:0.5") == 0
+    assert "note: push in is read as dolly in." in capsys.readouterr().err
     assert run("convert wide.json wide.tum") == 0
     assert "note: wide.tum: TUM trajectory cannot carry xi = 0.5" in capsys.readouterr().err
 
@@ -101,7 +181,7 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("moves") == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in moves.MOVES)
-    assert "degrees > 0" in printed
+    assert "degrees > 0" in printed and "orbit right 45 over 3 s" in printed and "pull (out)" in printed
     assert run("formats") == 0
     assert "re10k" in capsys.readouterr().out
 
@@ -114,6 +194,7 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
         (["make", "pan:30", "--size", "832"], "size is '832': expected WIDTHxHEIGHT"),
         (["make", "pan:30", "--easing", "bouncy"], "easing is 'bouncy'"),
         (["make", "pan:30", "-o", "a.json", "--format", "abc"], "format is 'abc'"),
+        (["make", "pan:30", "-o", "x.xyz"], "x.xyz has the ending '.xyz': expected one of .json"),
         (["make", "pan:30", "--plot", "a.gif"], "a.gif has the suffix '.gif'"),
         (["show"], "files is empty"),
         (["show", "nowhere.json"], "nowhere.json: found nothing there"),
@@ -153,6 +234,6 @@ def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(moves, "parse", interrupted)
+    monkeypatch.setattr(moves.MoveLine, "read", interrupted)
     assert run("make pan:30") == cli.INTERRUPTED
     assert capsys.readouterr().err == ""

@@ -44,7 +44,7 @@ def test_a_table_and_a_list_say_the_same(tmp_path):
         ("{}", "holds a dict: expected a list of jobs"),
         ("[]", "found no jobs"),
         ("[3]", "job 0: found no fields by name"),
-        ('[{"mvoe": "pan"}]', "job 0: found the field 'mvoe', expected some of camera_guidance_scale, guidance_scale"),
+        ('[{"mvoe": "pan"}]', "job 0: found the field 'mvoe', expected some of axes, camera_guidance_scale, direction"),
         ('[{}, {"seed": 1.5}]', r"job 1: seed is 1\.5: expected a whole number"),
         ('[{"guidance_scale": "much"}]', "job 0: guidance_scale is 'much': expected a number"),
         ('[{"prompt": 3}]', "job 0: prompt is 3: expected text"),

@@ -11,12 +11,15 @@ import pytest
 import torch
 
 from sightline.backbones.model_info import LAB, ModelInfo
+from sightline.backbones.wan_configs import VideoShape
 from sightline.cameras import moves
 from sightline.cameras.token_grid import TokenStride
 from sightline.errors import SightlineError
 from sightline.generation.first_frame import FIRST_FRAME, shipped_caption
 from sightline.generation.job import Job
+from sightline.generation.model import Model, ModelOptions
 from sightline.generation.plan import make_plan
+from sightline.generation.shot import make_shot
 from sightline.images import load_image
 from sightline.worlds import sample_clip
 
@@ -57,6 +60,71 @@ def test_a_world_is_rendered_along_its_own_trajectory_or_from_its_first_camera(t
     named = make_plan(Job(world=4, style="walkthrough", move="dolly:0.2"), INFO)
     poses = filed.trajectory.camera_to_world, named.trajectory.camera_to_world
     assert torch.allclose(*poses) and (filed.trajectory.width, filed.trajectory.height) == (48, 32)
+
+
+def test_an_orbit_of_a_world_goes_around_what_the_picture_shows():
+    shot = make_shot(Job(world=2, style="orbit", move="orbit:30"), INFO)
+    assert "(the depth in the middle of the picture)" in shot.subject and " m, rotation 30 degrees" in str(shot)
+    radius = float(shot.subject.split()[1])
+    poses = moves.orbit(30, radius, frames=5, width=48, height=32).camera_to_world
+    assert (
+        torch.allclose(shot.trajectory.camera_to_world, poses, atol=1e-2) and 2.5 < radius < 4.5
+    )  # the subject is at 3.7
+    given = make_shot(Job(world=2, style="orbit", move="orbit:30", target_depth=1.5), INFO)
+    assert given.subject == "radius 1.5 (--target-depth)"
+    assert make_shot(Job(move="orbit:30"), INFO).subject == "radius 2 (default)"
+    assert make_shot(Job(move="pan:30"), INFO).subject == ""
+
+
+def test_seconds_set_the_number_of_frames():
+    shot = make_shot(Job(move="pan left 10 for 0.6 s"), INFO)  # 9.6 frames and the first one; 4 n + 1 is 9
+    assert len(shot.trajectory) == 9
+    assert len(make_shot(Job(move="pan left 10 for 0.6 s", fps=24.0), INFO).trajectory) == 17
+
+
+@pytest.mark.parametrize(
+    "job, sentence",
+    [
+        (Job(easing="ease", trajectory=Path("a.json")), "easing is given without a move"),
+        (Job(target_depth=3.0, trajectory=Path("a.json")), "target_depth is given without a move"),
+        (Job(fps=24.0, world=3), "fps is given without a move"),
+        (Job(format="tum", move="pan"), "format is given without a trajectory file"),
+        (Job(option=("xi=1",)), "option is given without a trajectory file"),
+    ],
+)
+def test_options_that_would_have_no_effect_are_refused(job, sentence):
+    with pytest.raises(SightlineError, match=sentence):
+        job.check()
+
+
+def test_reader_options_reach_the_file(tmp_path):
+    moves.truck(1, frames=5).save(tmp_path / "a.kitti")
+    job = Job(trajectory=tmp_path / "a.kitti", focal_mm=50.0, fps=8.0, option=("width=48", "height=32"))
+    shot = make_shot(job.check(), INFO).trajectory
+    assert shot.fps == 8 and float(shot.intrinsics[0, 0, 0]) == pytest.approx(50 / 36 * 48)
+
+
+def test_what_a_model_cannot_run_is_refused_and_what_it_was_not_trained_on_is_noted(caplog):
+    info = dataclasses.replace(INFO, rope_max_seq_len=8, trained_shapes=(VideoShape(5, 48, 32),))
+    for job, sentence in (
+        (Job(size="144x32"), "size is 144x32: expected at most 128x128 for this model"),
+        (Job(size="48x144"), "size is 48x144: expected at most 128x128"),
+        (Job(num_frames=33), "num_frames is 33: expected at most 29 for this model"),
+    ):
+        with pytest.raises(SightlineError, match=sentence):
+            make_shot(job, info)
+    with caplog.at_level(logging.WARNING, "sightline"):
+        make_shot(Job(), info)
+        assert not caplog.records
+        make_shot(Job(num_frames=9), info)
+    assert "9 frames of 48x32: the model was trained on 5 frames of 48x32" in caplog.text
+
+
+def test_the_shipped_model_is_known_before_it_is_loaded(monkeypatch):
+    monkeypatch.setattr("sightline.backbones.pipelines.load_pipeline", None)
+    with pytest.raises(SightlineError, match="size is 1280x720: expected at most 1024x1024"):
+        make_shot(Job(size="1280x720"), Model(ModelOptions()).info)
+    assert Model(ModelOptions()).info.has_camera and not Model(ModelOptions("lab")).info.has_camera
 
 
 def test_a_path_through_a_wall_is_noted(caplog):

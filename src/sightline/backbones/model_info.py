@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sightline.backbones.stock import EXPERTS, AnyWanPipeline
-from sightline.backbones.wan_configs import I2V_A14B, T2V_A14B, TI2V_5B, Defaults
+from sightline.backbones.wan_configs import EXPERTS, I2V_A14B, T2V_A14B, TI2V_5B, Defaults, VideoShape
 from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.errors import SightlineError
 from sightline.files import read_json, reason
+
+if TYPE_CHECKING:
+    from sightline.backbones.stock import AnyWanPipeline
 
 Configs = Mapping[str, Mapping[str, Any]]  # the configuration of each component by its name; "" is the pipeline itself
 
 _COMPONENTS = (*EXPERTS, "vae", "text_encoder")
 _LAB_WIDTH = 1024  # a transformer with fewer channels than this is taken for the lab model
+_ROPE_MAX_SEQ_LEN = 1024  # diffusers' default, for configurations that do not name it
 
 
 # More steps or guidance bring the lab model's videos no nearer to the true views (docs/lab.md).
 LAB = Defaults(num_frames=33, width=128, height=128, num_inference_steps=12, guidance_scale=1.0)
+LAB_SHAPES = (VideoShape(LAB.num_frames, LAB.width, LAB.height),)
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class ModelInfo:
     takes_text_alone: bool
     has_camera: bool  # whether a camera encoding was saved with the transformers
     defaults: Defaults
+    rope_max_seq_len: int = _ROPE_MAX_SEQ_LEN  # the most tokens along one axis
+    trained_shapes: tuple[VideoShape, ...] = ()  # empty where they are not known
 
     @classmethod
     def from_configs(cls, configs: Configs) -> ModelInfo:
@@ -56,6 +62,8 @@ class ModelInfo:
             takes_text_alone=does_both or not image_channels,
             has_camera=all("encoding" in configs[name] for name in EXPERTS if name in configs),
             defaults=LAB if is_lab else release.defaults,
+            rope_max_seq_len=transformer.get("rope_max_seq_len") or _ROPE_MAX_SEQ_LEN,
+            trained_shapes=LAB_SHAPES if is_lab else release.trained_shapes,
         )
 
     @classmethod
@@ -69,20 +77,28 @@ class ModelInfo:
         return TokenGrid.from_video(num_frames, width, height, self.stride)
 
     def require_size(self, width: int, height: int) -> None:
-        """Refuse a size that does not fill whole tokens."""
+        """Refuse a size that does not fill whole tokens, or that has more of them than the model can count."""
         nearest = self.stride.nearest_size(width, height)
         if nearest != (width, height):
             raise SightlineError(
                 f"size is {width}x{height}: expected multiples of {self.stride.width}x{self.stride.height}, "
                 f"the nearest is {nearest[0]}x{nearest[1]}."
             )
+        most_width, most_height = self.rope_max_seq_len * self.stride.width, self.rope_max_seq_len * self.stride.height
+        if width > most_width or height > most_height:
+            raise SightlineError(
+                f"size is {width}x{height}: expected at most {most_width}x{most_height} for this model."
+            )
 
     def require_num_frames(self, num_frames: int) -> None:
-        """Refuse a number of frames that does not fill whole latent frames."""
+        """Refuse a number of frames that does not fill whole latent frames, or has more than the model can count."""
         if (nearest := self.stride.nearest_num_frames(num_frames)) != num_frames:
             raise SightlineError(
                 f"num_frames is {num_frames}: expected {self.stride.frames} n + 1 for this model, the nearest is {nearest}."
             )
+        most = (self.rope_max_seq_len - 1) * self.stride.frames + 1
+        if num_frames > most:
+            raise SightlineError(f"num_frames is {num_frames}: expected at most {most} for this model.")
 
 
 def read_configs(model: str) -> Configs:
@@ -101,13 +117,17 @@ def read_configs(model: str) -> Configs:
 
 
 def _read(model: str, name: str) -> Mapping[str, Any]:
-    from huggingface_hub import hf_hub_download
-
     try:
-        file = Path(model) / name if Path(model).is_dir() else Path(hf_hub_download(model, name))
+        file = Path(model) / name if Path(model).is_dir() else _download(model, name)
         file.stat()  # a missing file is refused in the same words as a missing model
     except (OSError, ValueError) as error:  # no such folder or id, or no network
         raise SightlineError(
             f"model {model!r} cannot be loaded ({name}: {reason(error)}): expected a folder or hub id of a Wan pipeline."
         ) from None
     return read_json(file, "a configuration of a Wan pipeline")
+
+
+def _download(model: str, name: str) -> Path:
+    from huggingface_hub import hf_hub_download
+
+    return Path(hf_hub_download(model, name))

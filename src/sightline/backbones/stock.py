@@ -6,6 +6,8 @@ from typing import TypeAlias
 
 import transformers
 
+from sightline.backbones.wan_configs import EXPERTS
+
 _verbosity = transformers.logging.get_verbosity()
 transformers.logging.set_verbosity_error()
 try:
@@ -14,7 +16,5 @@ finally:
     transformers.logging.set_verbosity(_verbosity)
 
 AnyWanPipeline: TypeAlias = WanPipeline | WanImageToVideoPipeline
-
-EXPERTS = ("transformer", "transformer_2")  # of high noise, and of low noise where a model has two
 
 __all__ = ["EXPERTS", "AnyWanPipeline", "WanImageToVideoPipeline", "WanPipeline"]

@@ -7,9 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sightline.cameras.token_grid import TokenStride
+
+EXPERTS = ("transformer", "transformer_2")  # of high noise, and of low noise where a model has two
+
+
+class VideoShape(NamedTuple):
+    """The number of frames and the size of a video."""
+
+    num_frames: int
+    width: int
+    height: int
+
+    def __str__(self) -> str:
+        return f"{self.num_frames} frames of {self.width}x{self.height}"
 
 
 @dataclass(frozen=True)
@@ -36,6 +49,7 @@ class WanConfig:
     text_encoder: Mapping[str, Any]
     flow_shift: float  # of the scheduler
     defaults: Defaults
+    trained_shapes: tuple[VideoShape, ...]  # of the release and of the paper's camera weights
 
     @property
     def stride(self) -> TokenStride:
@@ -44,7 +58,7 @@ class WanConfig:
 
     def components(self) -> dict[str, Mapping[str, Any]]:
         """The configuration of each component by its name; that of the pipeline itself is "", as in ModelInfo."""
-        experts = ("transformer", "transformer_2") if self.two_experts else ("transformer",)
+        experts = EXPERTS if self.two_experts else EXPERTS[:1]
         models = dict.fromkeys(experts, self.transformer) | {"vae": self.vae, "text_encoder": self.text_encoder}
         return {"": self.pipeline, **models}
 
@@ -65,6 +79,12 @@ _VAE_22 = _VAE_21 | {
     "latents_mean": [0.0] * 48, "latents_std": [1.0] * 48,
 }  # fmt: skip
 
+
+def _both_ways(*shapes: tuple[int, int, int]) -> tuple[VideoShape, ...]:
+    """Landscape and portrait of each shape."""
+    return tuple(VideoShape(frames, *size) for frames, *sides in shapes for size in (sides, sides[::-1]))
+
+
 TI2V_5B = WanConfig(
     hub_id="Wan-AI/Wan2.2-TI2V-5B-Diffusers",
     pipeline_class="WanPipeline",
@@ -75,6 +95,7 @@ TI2V_5B = WanConfig(
     text_encoder=_TEXT_ENCODER,
     flow_shift=5.0,
     defaults=Defaults(num_frames=81, width=832, height=480, num_inference_steps=50, guidance_scale=5.0),
+    trained_shapes=_both_ways((81, 832, 480), (121, 1280, 704)),
 )
 I2V_A14B = WanConfig(
     hub_id="Wan-AI/Wan2.2-I2V-A14B-Diffusers",
@@ -86,6 +107,7 @@ I2V_A14B = WanConfig(
     text_encoder=_TEXT_ENCODER,
     flow_shift=5.0,
     defaults=Defaults(num_frames=81, width=832, height=480, num_inference_steps=40, guidance_scale=3.5),
+    trained_shapes=_both_ways((81, 832, 480), (81, 1280, 720)),
 )
 T2V_A14B = WanConfig(
     hub_id="Wan-AI/Wan2.2-T2V-A14B-Diffusers",
@@ -97,5 +119,6 @@ T2V_A14B = WanConfig(
     text_encoder=_TEXT_ENCODER,
     flow_shift=12.0,
     defaults=Defaults(num_frames=81, width=832, height=480, num_inference_steps=40, guidance_scale=4.0),
+    trained_shapes=_both_ways((81, 832, 480), (81, 1280, 720)),
 )
 WAN_CONFIGS = {"TI2V-5B": TI2V_5B, "I2V-A14B": I2V_A14B, "T2V-A14B": T2V_A14B}

@@ -16,7 +16,8 @@ def inverse(pose: Tensor) -> Tensor:  # [..., 4, 4] -> [..., 4, 4]
 
 def from_parts(rotation: Tensor, translation: Tensor) -> Tensor:  # [..., 3, 3], [..., 3] -> [..., 4, 4]
     """Assemble 4x4 poses; the leading shapes broadcast."""
-    batch = torch.broadcast_shapes(rotation.shape[:-2], translation.shape[:-1])
+    # Not torch.broadcast_shapes, which imports sympy: most of a second.
+    batch = torch.broadcast_tensors(rotation[..., 0, 0], translation[..., 0])[0].shape
     pose = torch.zeros(*batch, 4, 4, dtype=rotation.dtype, device=rotation.device)
     pose[..., :3, :3] = rotation
     pose[..., :3, 3] = translation

@@ -70,8 +70,8 @@ class TrajectoryComparison:
     """Distance between the two camera centres of a frame, in the unit of the trajectories."""
     focal: Tensor  # [T]
     """Focal length of the second trajectory over that of the first, each relative to its image width."""
-    path_length_ratio: float
-    """Path length of the second trajectory over that of the first; 1 where neither moves."""
+    path_lengths: tuple[float, float]
+    """Path lengths of the first and of the second trajectory."""
 
     @property
     def mean_rotation(self) -> float:
@@ -114,18 +114,29 @@ def trajectory_statistics(trajectory: Trajectory, token_grid: tuple[int, int] = 
     )
 
 
+def describe(trajectory: Trajectory) -> str:
+    """One line: distance, rotation, lens, time and picture of a trajectory."""
+    distance, turn = float(_steps(trajectory).sum()), float(_turns(trajectory).sum())
+    focal = trajectory.intrinsics[:, 0, 0] * (lens.FULL_FRAME_MM / trajectory.width)
+    ends = [f"{mm:.4g}" for mm in (float(focal[0]), float(focal[-1]))]
+    seconds = (len(trajectory) - 1) / trajectory.fps
+    unit = {"scene": "scene units", "metre": "m"}.get(trajectory.unit, trajectory.unit)
+    return (
+        f"distance {distance:.4g} {unit}, rotation {turn:.4g} degrees, lens {' to '.join(dict.fromkeys(ends))} mm, "
+        f"{seconds:.4g} s at {trajectory.fps:.4g} fps, {len(trajectory)} frames of {trajectory.width}x{trajectory.height}"
+    )
+
+
 def compare(a: Trajectory, b: Trajectory) -> TrajectoryComparison:
     """Differences of `b` from `a` in every frame, both anchored at their first frame."""
     if len(a) != len(b):
         raise SightlineError(f"b has {len(b)} frames: expected {len(a)}, as many as a (see Trajectory.resampled).")
     rotation, translation = anchored_differences(a.anchored().camera_to_world, b.anchored().camera_to_world)
-    length_a, length_b = float(_steps(a).sum()), float(_steps(b).sum())
-    ratio = length_b / length_a if length_a > 0 else 1.0 if length_b == 0 else float("inf")
     return TrajectoryComparison(
         rotation=rotation,
         translation=translation,
         focal=(b.intrinsics[:, 0, 0] / b.width) / (a.intrinsics[:, 0, 0] / a.width),
-        path_length_ratio=ratio,
+        path_lengths=(float(_steps(a).sum()), float(_steps(b).sum())),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,10 +196,17 @@ class Trajectory:
 
     @classmethod
     def load(cls, path: str | Path, format: str | None = None, **options: Any) -> Trajectory:
-        """Read a trajectory file. The format is detected from the content unless it is named (see docs/formats.md)."""
-        from sightline.cameras.formats import load
+        """Read a trajectory file. The format is detected from the content unless it is named (see docs/formats.md).
 
-        return load(path, format=format, **options)
+        Warns of what is implausible, such as matrices in the wrong direction.
+        """
+        from sightline.cameras.formats import load
+        from sightline.cameras.plausibility import implausible
+
+        trajectory = load(path, format=format, **options)
+        for sentence in implausible(trajectory):
+            warnings.warn(f"{path}: {sentence}", stacklevel=2)
+        return trajectory
 
     def save(self, path: str | Path, format: str | None = None, **options: Any) -> None:
         """Write a trajectory file, by default in the format that its ending names, else as sightline json."""

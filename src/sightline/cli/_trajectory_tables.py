@@ -71,8 +71,14 @@ def print_moves() -> None:
         untyped = [re.sub(r": '?[\w |]+'? = ", "=", amount) for amount in amounts]
         rows.append((name, "\n".join(untyped), (inspect.getdoc(move) or "").split("\n")[0]))
     print_table("moves", ("move", "amounts", "what it does"), rows)
-    aliases = ", ".join(name.replace("_", " ") for name in moves.ALIASES)
-    print_line(f"names of other tools are accepted too, with a note on what they mean: {aliases}")
+    print_table("how to write them", ("write", "for"), moves.GRAMMAR)
+    verbs = [
+        f"{verb} ({', '.join(filter(None, directions))})" for verb, directions in moves.VERBS.items() if any(directions)
+    ]
+    print_line(f"verbs and the directions they take: {', '.join(verbs)}".replace("_", " "))
+    print_line(
+        "forward, closer and back are in and out; a word that is not known is refused with the nearest one that is"
+    )
 
 
 def print_formats() -> None:

@@ -43,6 +43,9 @@ class Generate:
     Continues where it was stopped. Also runs under `accelerate launch -m sightline generate --jobs FILE`."""
     overwrite: bool = False
     """Replace an earlier output folder, once the new one is ready."""
+    dry_run: bool = False
+    """Describe the shot in one line (moves, distance, rotation, lens, time, size, radius of an orbit), and stop before
+    anything is loaded or written."""
     estimate: bool = False
     """Print the memory that this job needs, estimated from the model's configuration files, and stop."""
 
@@ -53,6 +56,9 @@ class Generate:
         self.job.check()
         jobs = None if self.jobs is None else read_jobs(self.jobs, self.job)
         one_progress_bar()
+        if self.dry_run:
+            _print_shots(jobs or [self.job], self.options)
+            return
         if self.estimate:
             _print_estimate(self.job, self.options)
             return
@@ -95,14 +101,27 @@ def _print_done(job: Job, settings: dict[str, Any]) -> None:
     print_line(f"wrote {job.output} ({settings['result']['seconds']:g} s{similarity})")
 
 
+def _print_shots(jobs: Sequence[Job], options: ModelOptions) -> None:
+    from sightline.generation.shot import make_shot
+    from sightline.images import load_image
+
+    model = Model(options)
+    model.require_camera()
+    for job in jobs:
+        shot = make_shot(job, model.info)
+        if job.image is not None:
+            load_image(job.image, shot.trajectory.width, shot.trajectory.height)  # refused here if it is no picture
+        print_line(f"{job.output}: {shot}")
+
+
 def _print_estimate(job: Job, options: ModelOptions) -> None:
     from sightline.generation.memory import GIB, OFFLOADS, estimate
-    from sightline.generation.plan import make_trajectory
+    from sightline.generation.shot import make_shot
 
     model = Model(options)
     if model.configs is None:
         raise SightlineError("model is missing: expected --model, since the shipped one fits everywhere.")
-    trajectory, camera_guidance = make_trajectory(job, model.info), job.camera_guidance_scale != 1.0
+    trajectory, camera_guidance = make_shot(job, model.info).trajectory, job.camera_guidance_scale != 1.0
     num_frames, width, height = len(trajectory), trajectory.width, trajectory.height
     untiled, tiled = (
         estimate(model.configs, num_frames, width, height, model.dtype, camera_guidance=camera_guidance, tiled=tiled)

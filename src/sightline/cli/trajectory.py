@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
-from tyro.conf import FlagCreatePairsOff, Positional, UseAppendAction, arg
+from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from sightline.cameras import defaults
+from sightline.cameras.options import MoveOptions, ReadOptions
 from sightline.cameras.token_grid import TEMPORAL_STRIDE
 from sightline.cli._console import print_line, print_table
 from sightline.cli._trajectory_tables import format_range, print_formats, print_moves, print_statistics, print_summary
 from sightline.errors import SightlineError
 from sightline.option_types import OptionalFile, OptionalFloat, OptionalInt, OptionalName, OptionalSize
-from sightline.parsing import parse_assignment, parse_scalar, parse_size
+from sightline.parsing import parse_size
 
 if TYPE_CHECKING:
     from sightline.cameras.trajectory import Trajectory
@@ -34,39 +34,49 @@ def main(arguments: Sequence[str]) -> None:
     command.run()
 
 
-@dataclass
-class Make:
-    """Make a trajectory from camera moves, and print its statistics."""
+@dataclass(frozen=True)
+class Make(MoveOptions):
+    """Make a trajectory from camera moves, and print its statistics. The same moves give the same shot in `sightline generate
+    --move`, and its file the same in `--trajectory`."""
 
     moves: Annotated[Positional[str], arg(metavar="MOVES")]
-    """One move "orbit:30", simultaneous moves "orbit:30+zoom:28>50", consecutive moves "truck:1, pan:-30". Use quotes."""
+    """One move "orbit:30" or "pan left 30", simultaneous moves "orbit:30+zoom:28>50", consecutive moves "truck:1, pan:-30" (see
+    sightline trajectory moves). Use quotes."""
     output: Annotated[Path | None, arg(aliases=["-o"], metavar="FILE", help_behavior_hint="")] = None
     """File to write; without it nothing is written."""
     format: OptionalName = None
-    """Format of the file; by default the one its ending names, else sightline json."""
-    frames: int = defaults.NUM_FRAMES
-    """Frames of the whole trajectory; consecutive moves divide them evenly."""
-    size: Annotated[str, arg(metavar="WIDTHxHEIGHT")] = f"{defaults.WIDTH}x{defaults.HEIGHT}"
-    """Image size in pixels."""
-    fps: float = defaults.FPS
-    """Frames per second."""
-    focal_mm: OptionalFloat = None
-    """Focal length of the first frame on a sensor 36 mm wide; by default 28, or what the first zoom starts from."""
-    easing: OptionalName = None
-    """linear, ease, ease_in or ease_out; the default is linear, and ease for the loops."""
+    """Format of the file; by default the one its ending names."""
+    frames: OptionalInt = None
+    """Frames of the whole trajectory. Default: what the moves' seconds ask for, if all of them name theirs, else the model's own
+    number."""
+    size: OptionalSize = None
+    """Image size in pixels. Default: the model's own."""
+    model: OptionalName = None
+    """Model whose number of frames and size are the defaults, as in `sightline generate`: a hub id or folder. Default: the lab
+    model that ships."""
+    dry_run: bool = False
+    """Describe the shot in one line, and stop."""
     plot: OptionalFile = None
     """Figure to draw: .png, .svg or .pdf."""
 
     def run(self) -> None:
-        from sightline.cameras import moves
-        from sightline.figures import check_figure_path
+        from sightline.cameras.formats import format_to_write
+        from sightline.cameras.moves import MoveLine
+        from sightline.cameras.statistics import describe
+        from sightline.generation.model import model_info
 
         if self.plot is not None:
-            check_figure_path(self.plot)  # refused before anything is written
-        width, height = parse_size(self.size)
-        options: Any = {"frames": self.frames, "width": width, "height": height, "fps": self.fps}
-        options |= _without_none(focal_mm=self.focal_mm, easing=self.easing)
-        trajectory = moves.parse(self.moves, **options)
+            _check_figure_path(self.plot)  # refused before anything is written
+        if self.output is not None:
+            format_to_write(self.output, self.format)
+        line, info = MoveLine.read(self.moves), model_info(self.model)
+        frames = self.num_frames_of(line, info.defaults.num_frames, info.stride) if self.frames is None else self.frames
+        width, height = parse_size(self.size) if self.size else (info.defaults.width, info.defaults.height)
+        trajectory = self.make(line, frames, width, height)
+        subject = self.describe_subject(line)
+        print_line("; ".join(filter(None, (str(line), describe(trajectory), subject))))
+        if self.dry_run:
+            return
         print_statistics(self.moves, trajectory)
         if self.output is not None:
             trajectory.save(self.output, format=self.format)
@@ -76,35 +86,8 @@ class Make:
             print_line(f"drew {self.plot}")
 
 
-@dataclass
-class _Reading:
-    """How to read trajectory files: the options supply what a format does not carry."""
-
-    format: OptionalName = None
-    """Format of the input; by default it is detected from the content."""
-    width: OptionalInt = None
-    """Image width in pixels, for formats that do not carry it."""
-    height: OptionalInt = None
-    """Image height in pixels, for formats that do not carry it."""
-    focal_mm: OptionalFloat = None
-    """Focal length on a sensor 36 mm wide, for formats without a lens."""
-    fps: OptionalFloat = None
-    """Frames per second, for formats without time."""
-    option: Annotated[UseAppendAction[tuple[str, ...]], arg(metavar="NAME=VALUE")] = ()
-    """Another option of the format's reader."""
-
-    def load(self, file: Path) -> Trajectory:
-        from sightline.cameras.trajectory import Trajectory
-
-        options = _without_none(width=self.width, height=self.height, focal_mm=self.focal_mm, fps=self.fps)
-        for assignment in self.option:
-            name, value = parse_assignment("option", assignment)
-            options[name] = parse_scalar(value)
-        return Trajectory.load(file, format=self.format, **options)
-
-
-@dataclass
-class Show(_Reading):
+@dataclass(frozen=True)
+class Show(ReadOptions):
     """Print the statistics of trajectory files and draw them; several files share one table and one figure."""
 
     files: Annotated[Positional[tuple[Path, ...]], arg(metavar="FILE ...", help_behavior_hint="")] = ()
@@ -115,14 +98,12 @@ class Show(_Reading):
     """Show the poses of the latent frames: every fourth, of 4 k + 1 frames."""
 
     def run(self) -> None:
-        from sightline.figures import check_figure_path, draw_trajectories
-
         if self.plot is not None:
-            check_figure_path(self.plot)
+            _check_figure_path(self.plot)
         if not self.files:
             raise SightlineError("files is empty: expected at least one trajectory file.")
         trajectories = [self.load(file) for file in self.files]
-        names = [file.resolve().name for file in self.files]
+        names = _distinct_names(self.files)
         if self.latent:
             trajectories = [_latent_frames(name, one) for name, one in zip(names, trajectories, strict=True)]
         if len(trajectories) == 1:
@@ -131,13 +112,15 @@ class Show(_Reading):
         else:
             print_summary(names, trajectories)
             default, title, labels = Path("trajectories.png"), f"{len(trajectories)} camera trajectories", names
+        from sightline.figures.trajectories import draw_trajectories  # after the table: matplotlib takes a while
+
         plot = self.plot or default
         draw_trajectories(trajectories, plot, title=title, labels=labels)
         print_line(f"drew {plot}")
 
 
-@dataclass
-class Convert(_Reading):
+@dataclass(frozen=True)
+class Convert(ReadOptions):
     """Write a trajectory file in another format, and print what that format cannot carry."""
 
     source: Annotated[Positional[Path], arg(metavar="IN")] = tyro.MISSING
@@ -145,7 +128,7 @@ class Convert(_Reading):
     target: Annotated[Positional[Path], arg(metavar="OUT")] = tyro.MISSING
     """Trajectory file to write."""
     to: OptionalName = None
-    """Format to write; by default the one that the ending of OUT names, else sightline json."""
+    """Format to write; by default the one that the ending of OUT names."""
     anchor: bool = False
     """Make the first camera the identity."""
     scale: OptionalFloat = None
@@ -156,8 +139,9 @@ class Convert(_Reading):
     """Fit to this image size: scaled evenly to cover it, then cropped in the middle."""
 
     def run(self) -> None:
-        from sightline.cameras.formats import FORMATS, detect
+        from sightline.cameras.formats import format_to_write
 
+        written = format_to_write(self.target, self.to)
         trajectory = self.load(self.source)
         if self.anchor:
             trajectory = trajectory.anchored()
@@ -168,13 +152,12 @@ class Convert(_Reading):
         if self.size is not None:
             trajectory = trajectory.fit_to(*parse_size(self.size))
         trajectory.save(self.target, format=self.to)
-        written = FORMATS[self.to or detect(self.target)]
         print_line(f"wrote {self.target} ({written.title})")
         print_line(f"it loses {written.loses}")
 
 
-@dataclass
-class Compare(_Reading):
+@dataclass(frozen=True)
+class Compare(ReadOptions):
     """Compare two trajectories frame by frame, each relative to its own first camera; nothing else is aligned."""
 
     first: Annotated[Positional[Path], arg(metavar="A")] = tyro.MISSING
@@ -186,10 +169,11 @@ class Compare(_Reading):
 
     def run(self) -> None:
         from sightline.cameras.statistics import compare
-        from sightline.figures import draw_trajectories
 
+        if self.plot is not None:
+            _check_figure_path(self.plot)
         trajectories = [self.load(self.first), self.load(self.second)]
-        names = [self.first.name, self.second.name]
+        names = _distinct_names((self.first, self.second))
         result = compare(*trajectories)
         rows = [
             ("rotation (degrees)", f"{degrees(result.mean_rotation):.6g}", f"{degrees(result.max_rotation):.6g}"),
@@ -200,10 +184,12 @@ class Compare(_Reading):
             ),
         ]
         print_table(f"{names[1]} against {names[0]}", ("difference", "mean", "largest"), rows)
-        print_line(f"path length of {names[1]} / {names[0]}: {result.path_length_ratio:.4g}")
+        print_line(_path_lengths(names, result.path_lengths, trajectories[0].unit))
         focal = format_range(float(result.focal.min()), float(result.focal.max()))
         print_line(f"focal length of {names[1]} / {names[0]}: {focal}")
         if self.plot is not None:
+            from sightline.figures.trajectories import draw_trajectories
+
             draw_trajectories(trajectories, self.plot, title="two camera trajectories", labels=names)
             print_line(f"drew {self.plot}")
 
@@ -224,8 +210,34 @@ class Formats:
         print_formats()
 
 
-def _without_none(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
+def _check_figure_path(path: Path) -> None:
+    from sightline.figures.style import check_figure_path
+
+    check_figure_path(path)
+
+
+def _distinct_names(files: Sequence[Path]) -> list[str]:
+    """The name of each file, with as many of its folders as tell it from the others."""
+    resolved = [file.resolve() for file in files]
+    names = []
+    for path in resolved:
+        others = [other for other in resolved if other != path]
+        length = 1
+        while length < len(path.parts) and any(other.parts[-length:] == path.parts[-length:] for other in others):
+            length += 1
+        names.append(str(Path(*path.parts[-length:])))
+    return names
+
+
+def _path_lengths(names: Sequence[str], lengths: Sequence[float], unit: str) -> str:
+    """How much longer the second path is; a ratio only where both move."""
+    (first, second), (a, b) = names, lengths
+    if a > 0 and b > 0:
+        return f"path length of {second} / {first}: {b / a:.4g}"
+    still = [name for name, length in zip(names, lengths, strict=True) if length == 0]
+    if len(still) == 2:
+        return f"path length: neither {first} nor {second} moves"
+    return f"path length: {still[0]} does not move, {second if a == 0 else first} moves {max(a, b):.4g} {unit}"
 
 
 def _latent_frames(name: str, trajectory: Trajectory) -> Trajectory:

@@ -4,13 +4,38 @@ Drawing functions take plain data or objects of earlier packages, return a matpl
 given a path. Pixels (contact sheets, panels beside a video) are drawn with Pillow.
 """
 
-from sightline.figures.bars import BarPanel, draw_bars
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from sightline.figures.contact_sheet import contact_sheet, side_by_side
-from sightline.figures.curves import LossCurve, draw_loss_curves
-from sightline.figures.moments import draw_moments
-from sightline.figures.scores import BoxPanel, CurvePanel, draw_boxes, draw_error_curves
-from sightline.figures.style import COLOURS, check_figure_path, save_figure
-from sightline.figures.trajectories import draw_trajectories
+
+if TYPE_CHECKING:
+    from sightline.figures.bars import BarPanel, draw_bars
+    from sightline.figures.curves import LossCurve, draw_loss_curves
+    from sightline.figures.moments import draw_moments
+    from sightline.figures.scores import BoxPanel, CurvePanel, draw_boxes, draw_error_curves
+    from sightline.figures.style import COLOURS, check_figure_path, save_figure
+    from sightline.figures.trajectories import draw_trajectories
+
+# The module of each name that needs matplotlib, imported on first use. contact_sheet is imported above: its function has the
+# name of its module, which would take its place.
+_NAMES = {
+    "BarPanel": "bars",
+    "draw_bars": "bars",
+    "LossCurve": "curves",
+    "draw_loss_curves": "curves",
+    "draw_moments": "moments",
+    "BoxPanel": "scores",
+    "CurvePanel": "scores",
+    "draw_boxes": "scores",
+    "draw_error_curves": "scores",
+    "COLOURS": "style",
+    "check_figure_path": "style",
+    "save_figure": "style",
+    "draw_trajectories": "trajectories",
+}
 
 __all__ = [
     "COLOURS",
@@ -29,3 +54,10 @@ __all__ = [
     "save_figure",
     "side_by_side",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'sightline.figures' has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"sightline.figures.{_NAMES[name]}"), name)
+    return value

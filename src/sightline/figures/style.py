@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
-
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING, Literal
 
 from sightline.errors import SightlineError
 from sightline.files import atomic_write
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 COLOURS = (
     "#2f5d8c",
@@ -25,6 +25,9 @@ FIGURE_SUFFIXES = (".png", ".svg", ".pdf")
 
 def new_figure(width: float, height: float, layout: Literal["constrained"] | None = None) -> Figure:
     """An empty white figure of this size in inches. It does not touch pyplot's global state."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width, height), facecolor="white", layout=layout)
     FigureCanvasAgg(figure)
     return figure

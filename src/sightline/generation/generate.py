@@ -56,7 +56,8 @@ def generate(
         raise SightlineError(
             f"prompt is a {type(prompt).__name__}: expected one text; call generate once for each video."
         )
-    defaults = ModelInfo.of(pipe).defaults
+    info = ModelInfo.of(pipe)
+    defaults = info.defaults
     num_inference_steps = defaults.num_inference_steps if num_inference_steps is None else num_inference_steps
     guidance_scale = defaults.guidance_scale if guidance_scale is None else guidance_scale
     whole_number("num_inference_steps", num_inference_steps)
@@ -70,6 +71,8 @@ def generate(
     attention_kwargs: dict[str, Any] = {}
     if not blind:
         attention_kwargs["camera"] = camera_tokens(pipe, trajectory, anchor=anchor, latent_pose=latent_pose)
+    info.require_num_frames(len(trajectory))  # after camera_tokens, whose errors name the trajectory
+    info.require_size(trajectory.width, trajectory.height)
     if number("camera_guidance_scale", camera_guidance_scale) != 1.0:
         if blind:
             raise SightlineError("camera_guidance_scale is given with blind: expected 1, since there is no camera.")

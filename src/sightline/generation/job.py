@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from tyro.conf import arg
 
+from sightline.cameras.options import FILE_ONLY, MOVE_ONLY, LensOptions, MoveOptions, ReadOptions
 from sightline.checks import check_seed, number, whole_number
 from sightline.errors import SightlineError
 from sightline.option_types import OptionalFile, OptionalFloat, OptionalInt, OptionalSize, OptionalText
@@ -19,7 +20,7 @@ _EXCLUSIVE = (("image", "world"), ("image", "text_only"), ("text_only", "world")
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(MoveOptions, ReadOptions):
     """The first frame, the prompt, the trajectory and the sampling settings of one video."""
 
     output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("outputs/generate")
@@ -33,7 +34,8 @@ class Job:
     text_only: bool = False
     """Text-to-video: no first frame."""
     move: OptionalText = None
-    """Camera moves, such as "orbit:30" or "dolly:0.5+pan:20, static" (see sightline trajectory moves). Default: orbit:30."""
+    """Camera moves, such as "orbit:30" or "slow push in, then pan left 20" (see sightline trajectory moves). Default:
+    orbit:30."""
     trajectory: OptionalFile = None
     """A trajectory file instead of a move, in any known format. A longer one is resampled in time."""
     world: Annotated[int | None, arg(metavar="SEED", help_behavior_hint="")] = None
@@ -61,6 +63,7 @@ class Job:
                 raise SightlineError(f"{first} and {second} are both given: expected at most one of them.")
         if self.style is not None and self.world is None:
             raise SightlineError("style is given without a world: expected --world SEED with it.")
+        self._check_trajectory_options()
         if self.text_only and self.prompt is None:
             raise SightlineError("prompt is missing: expected one, since text_only leaves nothing else to go by.")
         for name in ("num_frames", "num_inference_steps"):
@@ -74,7 +77,21 @@ class Job:
             parse_size(self.size)
         return self
 
+    def _check_trajectory_options(self) -> None:
+        """Refuse options of moves without a move, and options of files without a file."""
+        own = self.world is not None and self.move is None and self.trajectory is None
+        lens = tuple(LensOptions.__dataclass_fields__)
+        idle = (*MOVE_ONLY, *lens) if own else MOVE_ONLY if self.trajectory is not None else ()
+        idle += () if self.trajectory is not None else FILE_ONLY
+        for name in idle:
+            if getattr(self, name) not in (None, ()):
+                expected = "a trajectory file" if name in FILE_ONLY else "a move"
+                raise SightlineError(f"{name} is given without {expected}: expected {expected} with it.")
+
     def settings(self) -> dict[str, Any]:
         """Every field except output, as values for a json file."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "output"}
-        return {name: str(value) if isinstance(value, Path) else value for name, value in fields.items()}
+        return {
+            name: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
+            for name, value in fields.items()
+        }

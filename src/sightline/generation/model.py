@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -58,6 +58,17 @@ def _default_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
+def model_info(name: str | None) -> ModelInfo:
+    """What the configuration files of a model tell: a hub id, a folder, "lab", or None for the lab model with its camera."""
+    from sightline.backbones import shipped
+    from sightline.backbones.model_info import ModelInfo, read_configs
+
+    if name is not None and name.startswith("tiny:"):
+        return Model(ModelOptions(name)).info
+    info = ModelInfo.from_configs(read_configs(str(shipped.base()) if name in (None, "lab") else str(name)))
+    return replace(info, has_camera=True) if name is None else info
+
+
 @dataclass(eq=False)
 class Model:
     """One model for all jobs of a run. device: the GPU by default, where there is one."""
@@ -99,9 +110,9 @@ class Model:
         """What is known of the model before its weights are loaded."""
         from sightline.backbones.model_info import ModelInfo
 
-        if self.configs is None:
+        if "pipe" in self.__dict__ or (self.options.model or "").startswith("tiny:"):
             return ModelInfo.of(self.pipe)
-        return ModelInfo.from_configs(self.configs)
+        return model_info(self.options.model) if self.configs is None else ModelInfo.from_configs(self.configs)
 
     def require_camera(self, instead: str = "") -> None:
         """Refuse a model that takes no camera. instead: another option to name in the message."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import platform
 import shutil
 import time
@@ -25,6 +26,7 @@ from sightline.images import psnr
 from sightline.video import save_video
 
 SETTINGS = "settings.json"
+_log = logging.getLogger("sightline")
 
 
 def run_job(model: Model, job: Job, *, overwrite: bool = False, rank: int = 0) -> dict[str, Any]:
@@ -38,6 +40,7 @@ def run_job(model: Model, job: Job, *, overwrite: bool = False, rank: int = 0) -
         require_empty(job.output)
     model.require_camera()
     plan = make_plan(job.check(), model.info)
+    _log.info("%s", plan.shot)
     model.require_memory(plan, camera_guidance=job.camera_guidance_scale != 1.0)
     if model.options.context_parallel != "none":
         # No process may fail alone before the others are done: the folder is created when the video is ready.
@@ -121,6 +124,7 @@ def _write(folder: Path, model: Model, job: Job, plan: Plan, video: np.ndarray, 
         "request": request(model.options, job),
         "generated": {
             "trajectory": title,
+            "shot": plan.shot,
             "prompt": plan.prompt,
             "negative_prompt": job.negative_prompt,
             "first_frame": plan.image is not None,

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from PIL import Image
 
 from sightline.backbones.model_info import ModelInfo
-from sightline.cameras import moves
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from sightline.generation.first_frame import FIRST_FRAME, shipped_caption
-from sightline.generation.job import DEFAULT_MOVE, DEFAULT_STYLE, Job
+from sightline.generation.job import DEFAULT_STYLE, Job
+from sightline.generation.shot import make_shot
 from sightline.images import load_image
-from sightline.parsing import parse_size
 from sightline.worlds import distance_to_solids, render_clip, sample_clip
 
 _log = logging.getLogger("sightline")
@@ -33,6 +31,7 @@ class Plan:
     num_inference_steps: int
     guidance_scale: float
     ground_truth: np.ndarray | None = None  # [T, H, W, 3] uint8, rendered, where the job is a world
+    shot: str = ""  # one line that describes it
 
 
 def make_plan(job: Job, info: ModelInfo) -> Plan:
@@ -41,52 +40,31 @@ def make_plan(job: Job, info: ModelInfo) -> Plan:
     num_inference_steps = job.num_inference_steps or defaults.num_inference_steps
     guidance_scale = defaults.guidance_scale if job.guidance_scale is None else job.guidance_scale
     sampling = (num_inference_steps, guidance_scale)
-    trajectory = make_trajectory(job, info)
+    shot = make_shot(job, info)
     if job.world is not None:
         _require_image_model(info, "world")
-        trajectory, video, caption = _render_world(job, trajectory)
-        return Plan(trajectory, Image.fromarray(video[0]), _default(job.prompt, caption), *sampling, video)
+        trajectory, video, caption = _render_world(job, shot.trajectory)
+        line = str(replace(shot, trajectory=trajectory))
+        return Plan(trajectory, Image.fromarray(video[0]), _default(job.prompt, caption), *sampling, video, line)
+    image, prompt = _image_and_prompt(job, info, shot.trajectory)
+    return Plan(shot.trajectory, image, prompt, *sampling, shot=str(shot))
+
+
+def _image_and_prompt(job: Job, info: ModelInfo, trajectory: Trajectory) -> tuple[Image.Image | None, str]:
     if job.text_only or (job.image is None and job.prompt is not None and not info.takes_image):
         if not info.takes_text_alone:
             raise SightlineError("text_only is given but this model is image-to-video only: expected an image.")
-        return Plan(trajectory, None, _default(job.prompt, ""), *sampling)
+        return None, _default(job.prompt, "")
     if not info.takes_image and job.image is None:
         raise SightlineError("prompt is missing: expected one, since this model is text-to-video only.")
     _require_image_model(info, "image")
     image = load_image(job.image or FIRST_FRAME, trajectory.width, trajectory.height)
     # A user's own image without a prompt gets the empty one; the shipped frame has a caption.
-    return Plan(trajectory, image, _default(job.prompt, "" if job.image else shipped_caption()), *sampling)
+    return image, _default(job.prompt, "" if job.image else shipped_caption())
 
 
 def _default(prompt: str | None, default: str) -> str:
     return default if prompt is None else prompt
-
-
-def make_trajectory(job: Job, info: ModelInfo) -> Trajectory:
-    """The trajectory that the job asks for, at the size of its video. A world moves it to its first camera later."""
-    num_frames = job.num_frames or info.defaults.num_frames
-    info.require_num_frames(num_frames)
-    width, height = parse_size(job.size) if job.size else (info.defaults.width, info.defaults.height)
-    info.require_size(width, height)
-    if job.trajectory is not None:
-        return _load_trajectory(job.trajectory, num_frames, info.stride.frames).fit_to(width, height)
-    if job.world is not None and job.move is None:
-        return sample_clip(job.style or DEFAULT_STYLE, job.world, num_frames, width, height).true_trajectory
-    return moves.parse(job.move or DEFAULT_MOVE, frames=num_frames, width=width, height=height)
-
-
-def _load_trajectory(file: Path, num_frames: int, temporal_stride: int) -> Trajectory:
-    trajectory = Trajectory.load(file)
-    length = len(trajectory)
-    if length < num_frames:
-        fewer = (length - 1) // temporal_stride * temporal_stride + 1
-        raise SightlineError(
-            f"{file} has {length} frames: expected at least {num_frames}; say --num-frames {fewer}, or stretch it with "
-            f"`sightline trajectory convert {file} OUT --frames {num_frames}`."
-        )
-    if length > num_frames:
-        _log.info("%s has %d frames: resampled to %d over the same time.", file, length, num_frames)
-    return trajectory.resampled(num_frames)
 
 
 def _render_world(job: Job, trajectory: Trajectory) -> tuple[Trajectory, np.ndarray, str]:

@@ -37,6 +37,7 @@ CARRIED = {
     "recammaster": Carried(frozenset(), origin="anchored"),
     "worldplay": Carried(frozenset({"lens", "size"}), centred=True),
     "vipe": Carried(frozenset({"lens", "size"}), centred=True),
+    "matrices": Carried(frozenset()),
 }
 
 FILE_NAMES = {
@@ -53,6 +54,7 @@ FILE_NAMES = {
     "recammaster": "camera_extrinsics.json",
     "worldplay": "pose.json",
     "vipe": "pose/clip.npz",
+    "matrices": "poses.csv",
 }
 
 

@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 import torch
 
-from sightline.cameras.formats import detect, load
+from sightline.cameras import moves
+from sightline.cameras.formats import detect, load, save
 from sightline.cameras.trajectory import Trajectory
+from sightline.errors import SightlineError
 
 HALF = math.sqrt(0.5)
 IDENTITY = [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]]
@@ -164,9 +166,23 @@ def test_panshot(tmp_path: Path) -> None:
     focal = 416 * (1 + HALF) / HALF
     check(wide, (focal, focal, 416, 240))
     assert wide.xi == 1.0
-    entries = [{"video_id": "v", "clip_name": f"clip_{i}", "clip_id": i, "near_depth": i / 2} for i in (6, 7)]
+
+
+def test_panshot_near_depth(tmp_path: Path) -> None:
+    """Lines as in UCPE's near_plane_depth-test.jsonl, and names as in its pose-test folder: the key is video_id-clip_id."""
+    entries = [{"video_id": "aQVLCO-OOqM", "clip_name": "Clip-005", "clip_id": i, "near_depth": i / 2} for i in (6, 11)]
     depths = write(tmp_path / "depths.jsonl", "".join(json.dumps(entry) + "\n" for entry in entries))
-    assert load(path, near_depth_file=depths).near_depth == 3.5
+    path = tmp_path / "aQVLCO-OOqM-11-1-no_rot_aug_0.npy"
+    np.save(path, np.array([IDENTITY, CAMERA_TO_WORLD], dtype=np.float32)[:, :3])
+    trajectory = load(path, near_depth_file=depths)
+    assert trajectory.near_depth == 5.5
+    for name in (path.name, "aQVLCO-OOqM-12-0-yaw_aug_0.npy", "clip.npy"):  # writing replaces the line of a panorama
+        save(trajectory.replace(near_depth=2.5), tmp_path / name, format="panshot", near_depth_file=depths)
+        assert load(tmp_path / name, near_depth_file=depths).near_depth == 2.5
+    assert len(depths.read_text().splitlines()) == 4
+    np.save(tmp_path / "other-1-0-x.npy", np.array([IDENTITY])[:, :3])
+    with pytest.raises(SightlineError, match="'other-1-0-x', expected other-1 or other-1-0-x or other-1-0-x-0"):
+        load(tmp_path / "other-1-0-x.npy", near_depth_file=depths)
 
 
 def test_omniworld(tmp_path: Path) -> None:
@@ -253,3 +269,66 @@ def test_content_decides_not_the_ending(tmp_path: Path) -> None:
     assert detect(write(tmp_path / "c.npy", line(0, 0, 0, 0, 0, 0, 0, 1))) == "tum"
     spoiled = "https://x\n" + line(*range(18)) + line(*range(19))
     assert detect(write(tmp_path / "d.txt", spoiled)) == "re10k"
+
+
+# -- plain matrices ----------------------------------------------------------------------------------------------------
+
+MEANINGS = {
+    ("opencv", "camera-to-world"): [IDENTITY, CAMERA_TO_WORLD],
+    ("opencv", "world-to-camera"): [IDENTITY, WORLD_TO_CAMERA],
+    ("opengl", "camera-to-world"): [OPENGL_IDENTITY, OPENGL],
+    ("opengl", "world-to-camera"): [np.linalg.inv(one).tolist() for one in (OPENGL_IDENTITY, OPENGL)],
+}
+
+
+@pytest.mark.parametrize("axes, direction", MEANINGS)
+@pytest.mark.parametrize("rows", [3, 4])
+@pytest.mark.parametrize("is_flat", [False, True])
+def test_matrices(axes: str, direction: str, rows: int, is_flat: bool, tmp_path: Path) -> None:
+    array = np.array(MEANINGS[axes, direction], dtype=np.float64)[:, :rows]
+    array = array.reshape(2, -1) if is_flat else array
+    np.save(tmp_path / "poses.npy", array)
+    (tmp_path / "list.json").write_text(json.dumps(array.tolist()))
+    (tmp_path / "object.json").write_text(json.dumps({"fps": 24, "poses": array.tolist()}))
+    text = "\n".join(", ".join(map(str, row)) for row in array.reshape(2, -1).tolist())
+    (tmp_path / "bare.csv").write_text(text)
+    (tmp_path / "named.csv").write_text(",".join(f"m{i}" for i in range(4 * rows)) + "\n" + text.replace(",", ";"))
+    for name in ("poses.npy", "list.json", "object.json", "bare.csv", "named.csv"):
+        check(load(tmp_path / name, format="matrices", axes=axes, direction=direction))
+        # [T, 3, 4] is PanShot's npy, and a list of 12 numbers per frame MotionCtrl's json
+        if (rows, is_flat, name) not in ((3, False, "poses.npy"), (3, True, "list.json")):
+            assert detect(tmp_path / name) == "matrices"
+
+
+@pytest.mark.parametrize("axes, direction", MEANINGS)
+@pytest.mark.parametrize("name", ["poses.npy", "poses.json", "poses.csv"])
+def test_matrices_are_written_as_asked(axes: str, direction: str, name: str, tmp_path: Path) -> None:
+    poses = torch.tensor([IDENTITY, CAMERA_TO_WORLD], dtype=torch.float64)
+    trajectory = moves.static(frames=2).replace(camera_to_world=poses)
+    save(trajectory, tmp_path / name, format="matrices", axes=axes, direction=direction)
+    check(load(tmp_path / name, format="matrices", axes=axes, direction=direction))
+    if name == "poses.npy":
+        assert np.allclose(np.load(tmp_path / name), MEANINGS[axes, direction])
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("1,2,3\n", "content of no known format"),
+        (",".join("1" * 16) + "\n" + ",".join("1" * 15), "line 2: found 15 numbers, expected 16"),
+        (",".join(map(str, np.transpose(CAMERA_TO_WORLD).flatten())), "found a last row that is not 0 0 0 1"),
+        (json.dumps({"a": [IDENTITY], "b": [IDENTITY]}), "content of no known format"),
+    ],
+)
+def test_matrices_that_are_none(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "poses.csv").write_text(text)
+    with pytest.raises(SightlineError, match=message):
+        load(tmp_path / "poses.csv")
+
+
+def test_an_unknown_meaning_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "poses.npy", np.array([IDENTITY]))
+    with pytest.raises(SightlineError, match="axes is 'blender': expected opencv or opengl"):
+        load(tmp_path / "poses.npy", axes="blender")
+    with pytest.raises(SightlineError, match="direction is 'c2w': expected camera-to-world or world-to-camera"):
+        load(tmp_path / "poses.npy", direction="c2w")

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sightline.cameras.formats import FORMATS, detect, load, save
 from sightline.cameras.lens import intrinsics_from_mm
 from sightline.cameras.trajectory import Trajectory
+from sightline.errors import SightlineError
 
 from .format_samples import ALL, CARRIED, FILE_NAMES, carried_part, random_trajectory
 
@@ -115,8 +116,6 @@ def test_losing_pixel_shape_is_said_aloud(name: str, tmp_path: Path) -> None:
     "file_name, name",
     [
         ("a.json", "sightline"),
-        ("a.txt", "sightline"),
-        ("a", "sightline"),
         ("a.npy", "panshot"),
         ("a.NPZ", "vipe"),
         ("a.tum", "tum"),
@@ -126,6 +125,15 @@ def test_losing_pixel_shape_is_said_aloud(name: str, tmp_path: Path) -> None:
 def test_format_by_ending(file_name: str, name: str, tmp_path: Path) -> None:
     random_trajectory(2, 3).save(tmp_path / file_name)
     assert detect(tmp_path / file_name) == name
+
+
+@pytest.mark.parametrize(
+    "file_name, found", [("a.xyz", "the ending '.xyz'"), ("a.txt", "the ending '.txt'"), ("a", "no ending")]
+)
+def test_an_ending_that_names_no_format_is_refused(file_name: str, found: str, tmp_path: Path) -> None:
+    with pytest.raises(SightlineError, match=f"{file_name} has {found}: expected one of .json, .*name of a format"):
+        random_trajectory(2, 3).save(tmp_path / file_name)
+    assert not list(tmp_path.iterdir())
 
 
 def test_trajectory_methods_reach_the_registry(tmp_path: Path) -> None:

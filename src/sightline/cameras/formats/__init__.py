@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
+from pathlib import Path
 from typing import Any
 
 from sightline.cameras.formats import (
     colmap,
     kitti,
+    matrices,
     motionctrl,
     nerfstudio,
     nerfstudio_path,
@@ -26,7 +28,7 @@ from sightline.cameras.formats._format import Format
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 
-__all__ = ["FORMATS", "Format", "detect", "load", "save"]
+__all__ = ["FORMATS", "Format", "detect", "format_to_write", "load", "save"]
 
 # In the order they are tried on an unknown file; each one's content test excludes the ones after it.
 FORMATS: dict[str, Format] = {
@@ -36,6 +38,7 @@ FORMATS: dict[str, Format] = {
         colmap,
         vipe,
         panshot,
+        matrices,
         nerfstudio_path,
         nerfstudio,
         omniworld,
@@ -60,16 +63,28 @@ def load(path: str | os.PathLike[str], format: str | None = None, **options: Any
 def save(trajectory: Trajectory, path: str | os.PathLike[str], format: str | None = None, **options: Any) -> None:
     """Write a trajectory file atomically, in the named format or in the one that its ending stands for.
 
-    Endings: .json (sightline), .npy (panshot), .npz (vipe), .tum and .kitti. Any other ending is written as sightline
-    json.
+    Endings: .json (sightline), .npy (panshot), .npz (vipe), .csv (matrices), .tum and .kitti. Another ending needs the name
+    of a format.
     """
     target = InputFile(path).path
-    by_ending = {known.extension: known for known in FORMATS.values() if known.extension}
-    chosen = _get_format(format) if format is not None else by_ending.get(target.suffix.lower(), sightline_json.FORMAT)
+    chosen = format_to_write(target, format)
     _check_options(chosen, options, chosen.write_options, "writing")
     if trajectory.xi and not chosen.carries_xi:
         warnings.warn(f"{target}: {chosen.title} cannot carry xi = {trajectory.xi:g}; it is left out.", stacklevel=2)
     chosen.write(trajectory, target, **options)
+
+
+def format_to_write(path: Path, format: str | None = None) -> Format:
+    """The named format, or the one that the ending of the file stands for; an unknown ending is refused."""
+    if format is not None:
+        return _get_format(format)
+    by_ending = {known.extension: known for known in FORMATS.values() if known.extension}
+    if path.suffix.lower() not in by_ending:
+        ending = f"the ending {path.suffix!r}" if path.suffix else "no ending"
+        raise SightlineError(
+            f"{path} has {ending}: expected one of {', '.join(by_ending)}, or the name of a format, such as re10k."
+        )
+    return by_ending[path.suffix.lower()]
 
 
 def detect(path: str | os.PathLike[str]) -> str:

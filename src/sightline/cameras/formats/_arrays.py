@@ -41,6 +41,16 @@ def parse_npy(file: InputFile, data: bytes, name: str) -> np.ndarray:
         return array.astype(np.float64)
 
 
+def npy_shape(data: bytes) -> tuple[int, ...] | None:
+    """The shape that the header of an npy file states; None where it cannot be read."""
+    stream = io.BytesIO(data)
+    try:
+        np.lib.format.read_magic(stream)
+        return tuple(np.lib.format.read_array_header_1_0(stream)[0])
+    except Exception:  # the header is a Python literal: damaged ones raise nearly anything
+        return None
+
+
 def npz_array(file: InputFile, name: str) -> np.ndarray:
     """One array of an npz; at most MAX_BYTES are unpacked, whatever the archive claims."""
     with _open_archive(file) as archive:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sightline.cameras import defaults
-from sightline.cameras.formats._arrays import NPY_MAGIC, npy_bytes, parse_npy
+from sightline.cameras.formats._arrays import NPY_MAGIC, npy_bytes, npy_shape, parse_npy
 from sightline.cameras.formats._build import (
     build,
     lens_from_options,
@@ -38,8 +39,8 @@ def read(
 ) -> Trajectory:
     """`x_fov` is the angle in degrees seen across the width, through the unified model's `xi` where it is not 0.
 
-    `near_depth_file` is a jsonl of {video_id, clip_name, clip_id, near_depth}; the line whose clip_name is this file's
-    name without its ending is used.
+    `near_depth_file` is UCPE's jsonl of {video_id, clip_id, near_depth}. A file VIDEO-CLIP-SHOT-NAME.npy is cut from the
+    panorama VIDEO-CLIP and has its near depth; a file of another name is looked up as its own panorama, NAME or NAME-0.
     """
     array = parse_npy(file, file.data, "the file")
     if array.ndim != 3 or array.shape[1:] != (3, 4):
@@ -75,7 +76,8 @@ def write(trajectory: Trajectory, path: Path, *, near_depth_file: str | Path | N
 
 
 def sniff(file: InputFile) -> bool:
-    return file.data.startswith(NPY_MAGIC)
+    """An npy [T, 3, 4]; other shapes are plain matrices."""
+    return file.data.startswith(NPY_MAGIC) and (npy_shape(file.data) or ())[1:] == (3, 4)
 
 
 def _intrinsics_from_fov(file: InputFile, x_fov: Any, xi: float, width: int, height: int) -> Tensor:  # [3, 3]
@@ -86,24 +88,46 @@ def _intrinsics_from_fov(file: InputFile, x_fov: Any, xi: float, width: int, hei
     return intrinsics_from_fov(degrees, width, height, xi)
 
 
-def _write_near_depth(table: Path, clip_name: str, near_depth: float | None) -> None:
+def _write_near_depth(table: Path, name: str, near_depth: float | None) -> None:
     if near_depth is None:
         raise SightlineError(f"{table}: the trajectory has no near depth to write, expected Trajectory.near_depth.")
-    lines = [text for _, text in InputFile(table).rows] if table.exists() else []
-    lines = [text for text in lines if f'"clip_name": {json.dumps(clip_name)}' not in text]
-    entry = {"video_id": clip_name, "clip_name": clip_name, "clip_id": 0, "near_depth": near_depth}
-    write_atomic(table, "".join(f"{text}\n" for text in [*lines, json.dumps(entry)]))
+    match = re.fullmatch(r"(.+)-(\d{1,9})-[^-]+-[^-]+", name)  # UCPE's own names
+    entry = {
+        "video_id": match[1] if match else name,
+        "clip_id": int(match[2]) if match else 0,
+        "near_depth": near_depth,
+    }
+    others = _entries(InputFile(table)) if table.exists() else []
+    lines = [other for _, other in others if _panorama(other) != _panorama(entry)]
+    write_atomic(table, "".join(f"{json.dumps(line)}\n" for line in [*lines, entry]))
 
 
-def _near_depth(table: InputFile, clip_name: str) -> float:
+def _near_depth(table: InputFile, name: str) -> float:
+    panoramas = (name.rsplit("-", 2)[0], name, f"{name}-0")
+    found = {_panorama(entry): (line, entry) for line, entry in _entries(table)}
+    for panorama in panoramas:
+        if panorama in found:
+            line, entry = found[panorama]
+            return positive(table, entry.get("near_depth"), "near_depth", line)
+    expected = " or ".join(dict.fromkeys(panoramas))
+    raise table.error(f"found no line whose video_id and clip_id are those of {shown(name)}, expected {expected}.")
+
+
+def _panorama(entry: dict[str, Any]) -> str:
+    return f"{entry.get('video_id')}-{entry.get('clip_id')}"
+
+
+def _entries(table: InputFile) -> list[tuple[int, dict[str, Any]]]:
+    """The objects of a jsonl file with the numbers of their lines."""
+    entries = []
     for line, text in table.rows:
         try:
             entry = json.loads(text)
         except (ValueError, RecursionError) as error:
             raise table.error(f"found text that is not JSON ({reason(error)}), expected an object.", line) from None
-        if isinstance(entry, dict) and Path(str(entry.get("clip_name"))).stem == clip_name:
-            return positive(table, entry.get("near_depth"), "near_depth", line)
-    raise table.error(f"found no line with the clip_name {shown(clip_name)}, expected one.")
+        if isinstance(entry, dict):
+            entries.append((line, entry))
+    return entries
 
 
 FORMAT = Format(

@@ -1,11 +1,11 @@
-"""Reads moves from one line of text, and knows the names that other tools give them.
+"""Reads moves from one line of text.
 
-orbit:30                   one move and its first amount
-arc:30:15:target_depth=3   more amounts, in order or by name
-dolly:0.5+pan:20           both at the same time
-truck:1, pan:-30           one after the other, each with an equal part of the frames
-zoom:28>70                 from one focal length to another
-zoom:70                    from the present focal length
+orbit:30                                    one move and its first amount
+arc:30:15:target_depth=3                    more amounts, in order or by name
+dolly:0.5+pan:20                            both at the same time; also "and", "while"
+truck:1, pan:-30                            one after the other; also "then"
+zoom:28>70                                  from one focal length to another
+slow push in then orbit right 45 over 3 s   in words; see phrase_reader.py
 """
 
 from __future__ import annotations
@@ -13,184 +13,167 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+import math
 import re
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from typing import Any
 
 from typing_extensions import Unpack
 
-from sightline.cameras import lens
-from sightline.cameras.moves import basic, loops
+from sightline.cameras import defaults, lens
+from sightline.cameras.moves.phrase import Phrase, defaults_of
+from sightline.cameras.moves.phrase_reader import read_name, read_phrase
 from sightline.cameras.moves.shot import Shot, ShotOptions
+from sightline.cameras.moves.words import MOVES, Move
 from sightline.cameras.trajectory import Trajectory
+from sightline.checks import number
 from sightline.errors import SightlineError
 
-Move = Callable[..., Trajectory]
+_IN_TURN = re.compile(r"[,;]\s*(?:and\s+)?then\b|[,;](?!\s*while\b)|\band\s+then\b|\bthen\b|\bfollowed\s+by\b", re.I)
+_AT_ONCE = re.compile(r"\+(?=\s*[A-Za-z])|&|[,;]?\s*\bwhile\b|\band\b", re.I)
+_UNCLEAR = re.compile(r"[,;]\s*and\b(?!\s+then\b)", re.I)
+# Seconds that miss the length of the shot by so few frames are stretched: models take 4 n + 1 frames.
+_MAX_STRETCH = 2
 
-MOVES: dict[str, Move] = {
-    move.__name__: move
-    for move in (
-        basic.static, basic.pan, basic.tilt, basic.roll, basic.truck, basic.pedestal, basic.dolly, basic.orbit, basic.arc,
-        basic.crane, basic.spiral, basic.zoom, basic.dolly_zoom, basic.handheld,
-    )
-} | loops.REVISIT_LOOPS  # fmt: skip
+DEFAULT_TARGET_DEPTH = defaults_of(MOVES["orbit"])[
+    "target_depth"
+]  # scene units; other moves about a subject have the same
 
-
-class Alias(NamedTuple):
-    """Another name for a move: which one, the sign of its first amount, and a hint where other tools mean something else."""
-
-    move: str
-    sign: int = 1
-    hint: str = ""
-
-    def __str__(self) -> str:
-        more, less = _DIRECTIONS.get(self.move, ("", ""))
-        direction = more if self.sign > 0 else less
-        return self.move + (f" (the camera {direction})" if direction else "") + (self.hint and f"; {self.hint}")
-
-
-_DIRECTIONS = {
-    "pan": ("turns right", "turns left"),
-    "tilt": ("turns up", "turns down"),
-    "roll": ("rolls clockwise", "rolls counter-clockwise"),
-    "truck": ("moves right", "moves left"),
-    "pedestal": ("moves up", "moves down"),
-    "dolly": ("moves forward", "moves back"),
-    "orbit": ("circles to the right", "circles to the left"),
-    "arc": ("circles to the right", "circles to the left"),
-    "crane": ("rises", "sinks"),
-}
-_ZOOM_HINT = "for a change of focal length say zoom:28>70"
-_PAN_HINT = "to turn the camera say pan:30 (right) or pan:-30 (left)"
-_TILT_HINT = "to turn the camera say tilt:15 (up) or tilt:-15 (down)"
-
-# Names that mean something else in film-making than in the tools they come from carry a hint.
-_SYNONYMS = {
-    "track": "truck", "crab": "truck", "boom": "pedestal", "jib": "crane", "push": "dolly", "yaw": "pan",
-    "pitch": "tilt", "still": "static", "fixed": "static", "locked_off": "static", "shake": "handheld",
-    "vertigo": "dolly_zoom", "zolly": "dolly_zoom",
-}  # fmt: skip
-_OPPOSITES = {
-    ("zoom_in", "zoom_out"): ("dolly", _ZOOM_HINT),
-    ("pan_right", "pan_left"): ("truck", _PAN_HINT),
-    ("pan_up", "pan_down"): ("pedestal", _TILT_HINT),
-    ("move_forward", "move_backward"): ("dolly", ""),
-    ("move_in", "move_out"): ("dolly", ""),
-    ("dolly_in", "dolly_out"): ("dolly", ""),
-    ("push_in", "pull_out"): ("dolly", ""),
-    ("push_forward", "pull_back"): ("dolly", ""),
-    ("move_right", "move_left"): ("truck", ""),
-    ("truck_right", "truck_left"): ("truck", ""),
-    ("track_right", "track_left"): ("truck", ""),
-    ("move_up", "move_down"): ("pedestal", ""),
-    ("pedestal_up", "pedestal_down"): ("pedestal", ""),
-    ("boom_up", "boom_down"): ("pedestal", ""),
-    ("crane_up", "crane_down"): ("crane", ""),
-    ("turn_right", "turn_left"): ("pan", ""),
-    ("yaw_right", "yaw_left"): ("pan", ""),
-    ("look_up", "look_down"): ("tilt", ""),
-    ("tilt_up", "tilt_down"): ("tilt", ""),
-    ("pitch_up", "pitch_down"): ("tilt", ""),
-    ("clockwise", "anticlockwise"): ("roll", ""),
-    ("roll_right", "roll_left"): ("roll", ""),
-    ("orbit_right", "orbit_left"): ("orbit", ""),
-    ("arc_right", "arc_left"): ("arc", ""),
-}
-ALIASES: dict[str, Alias] = {name: Alias(move) for name, move in _SYNONYMS.items()}
-for (_more, _less), (_move, _hint) in _OPPOSITES.items():
-    ALIASES[_more] = Alias(_move, 1, _hint)
-    ALIASES[_less] = Alias(_move, -1, _hint)
+_log = logging.getLogger("sightline")
 
 
 def get_move(name: str) -> Move:
-    """The move of this name or alias. "Zoom In", "zoom-in" and "zoom_in" are the same; an alias is logged once."""
-    key = re.sub(r"[\s_-]+", "_", name.strip().lower())
-    if key in MOVES:
-        return MOVES[key]
-    if key not in ALIASES:
-        raise SightlineError(f"move is {name.strip()!r}: expected one of {', '.join(MOVES)}.")
-    _log_alias(key)
-    move, sign, _ = ALIASES[key]
-    return MOVES[move] if sign > 0 else _opposite(MOVES[move])
+    """The move of this name, as it is written in a line: "orbit", "Orbit Left" and "orbit-left"."""
+    reading = read_name(name)
+    return MOVES[reading.move] if reading.sign > 0 else _opposite(MOVES[reading.move])
 
 
-def parse(text: str, **options: Unpack[ShotOptions]) -> Trajectory:
+def parse(text: str, *, target_depth: float | None = None, **options: Unpack[ShotOptions]) -> Trajectory:
     """Read a line such as "dolly:0.5+pan:20, orbit:30": "+" joins simultaneous moves, a comma consecutive ones.
 
-    Consecutive moves divide `frames` evenly; each starts with the pose and lens of the last frame before it. Without
-    `focal_mm` the lens is the one that the first zoom starts from, if the line names it.
+    Consecutive moves divide the frames evenly, apart from those that name their seconds; each starts with the pose and
+    lens of the last frame before it. Without `focal_mm` the lens is the one that the first zoom starts from, if the line
+    names it. Without `frames` there are as many as the seconds ask for, if every move names them.
+
+    target_depth: distance of the subject for the moves that do not name it.
     """
-    rows = [[_Call.read(move) for move in re.split(r"\+(?=\s*[A-Za-z])", row)] for row in text.split(",")]
-    shot = Shot(**options)
-    starts = [call.amounts["from_mm"] for row in rows for call in row if "from_mm" in call.amounts]
-    options.setdefault("focal_mm", starts[0] if starts else shot.focal_mm)
-    steps = shot.frames - 1
-    if len(rows) > 1 and steps < len(rows):
-        raise SightlineError(
-            f"frames is {shot.frames}: expected at least {len(rows) + 1} for {len(rows)} moves in turn."
-        )
-
-    result = None
-    for index, row in enumerate(rows):
-        options["frames"] = steps * (index + 1) // len(rows) - steps * index // len(rows) + 1
-        if result is not None:
-            options["focal_mm"] = lens.FULL_FRAME_MM / shot.width * float(result.intrinsics[-1, 0, 0])
-        part = functools.reduce(Trajectory.combine, [call.make(options) for call in row])
-        result = part if result is None else result.concatenate(part)
-    assert result is not None  # splitting a text gives at least one part
-    return result
+    return MoveLine.read(text).trajectory(target_depth=target_depth, **options)
 
 
-class _Call(NamedTuple):
-    """One move of a line: the function and its amounts."""
+@dataclass(frozen=True)
+class MoveLine:
+    """A line of moves: those of one row happen at the same time, the rows one after the other."""
 
-    move: Move
-    amounts: dict[str, float]
+    rows: tuple[tuple[Phrase, ...], ...]
 
     @classmethod
-    def read(cls, text: str) -> _Call:
-        name, *words = (word.strip() for word in text.split(":"))
-        if not name:
-            raise SightlineError(f"move is {text.strip()!r}: expected a name and its amounts, such as orbit:30.")
-        move = get_move(name)
-        names = _amount_names(move)
-        if move is basic.zoom:
-            words = _from_and_to(words)
-        amounts: dict[str, float] = {}
-        for place, word in enumerate(words):
-            key, equals, value = word.rpartition("=")
-            key = key.strip() if equals else "".join(names[place : place + 1])
-            if key not in names or key in amounts:
-                raise SightlineError(f"{name} has the amount {word!r}: expected {_each_once(names)}.")
-            amounts[key] = _amount(name, value)
-        return cls(move, amounts)
+    def read(cls, text: str) -> MoveLine:
+        if unclear := _UNCLEAR.search(text):
+            rest = text[unclear.start() :].strip()
+            raise SightlineError(
+                f"move is {rest!r}: expected ', then' (afterwards), or 'and' without a comma (at the same time)."
+            )
+        rows = [tuple(read_phrase(one) for one in _AT_ONCE.split(row)) for row in _IN_TURN.split(text)]
+        for row in rows:
+            if len({one.seconds for one in row} - {None}) > 1 or len({one.share for one in row} - {1}) > 1:
+                both = " and ".join(repr(one.text) for one in row)
+                raise SightlineError(f"move is {both}: expected one time and one speed for moves at the same time.")
+        return cls(tuple(rows))
 
-    def make(self, options: ShotOptions) -> Trajectory:
-        return self.move(**self.amounts, **options)
+    def __str__(self) -> str:
+        """The moves as they were understood."""
+        return ", then ".join(" and ".join(map(str, row)) for row in self.rows)
+
+    @property
+    def needs_subject(self) -> bool:
+        """Whether a move is about a subject whose distance the line does not name."""
+        return any(one.needs_subject for row in self.rows for one in row)
+
+    @property
+    def target_depths(self) -> list[float]:
+        """The distances of subjects that the line names."""
+        return [one.target_depth for row in self.rows for one in row if one.target_depth is not None]
+
+    @property
+    def seconds(self) -> float | None:
+        """The length of the shot, where every move names its seconds."""
+        total = Fraction(0)
+        for own, _ in map(_time, self.rows):
+            if own is None:
+                return None
+            total += own
+        return float(total)
+
+    def trajectory(self, *, target_depth: float | None = None, **options: Unpack[ShotOptions]) -> Trajectory:
+        """The trajectory of these moves; see `parse`."""
+        if target_depth is not None:
+            number("target_depth", target_depth, above=0.0)
+        if "frames" not in options and self.seconds is not None:
+            options["frames"] = round(self.seconds * number("fps", options.get("fps", defaults.FPS), above=0.0)) + 1
+        shot = Shot(**options)
+        starts = [one.amounts["from_mm"] for row in self.rows for one in row if "from_mm" in one.amounts]
+        options.setdefault("focal_mm", starts[0] if starts else shot.focal_mm)
+        result = None
+        ends = self._ends(shot)
+        for start, end, row in zip([0, *ends], ends, self.rows, strict=False):
+            options["frames"] = end - start + 1
+            if result is not None:
+                options["focal_mm"] = lens.FULL_FRAME_MM / shot.width * float(result.intrinsics[-1, 0, 0])
+            part = functools.reduce(Trajectory.combine, [_make(one, target_depth, options) for one in row])
+            result = part if result is None else result.concatenate(part)
+        assert result is not None  # splitting a text gives at least one part
+        return result
+
+    def _ends(self, shot: Shot) -> list[int]:
+        """The last frame of each row."""
+        steps, fps, rows = shot.frames - 1, Fraction(shot.fps), len(self.rows)
+        if rows > 1 and steps < rows:
+            raise SightlineError(f"frames is {shot.frames}: expected at least {rows + 1} for {rows} moves in turn.")
+        times = [_time(row) for row in self.rows]
+        timed = sum((own * fps for own, _ in times if own is not None), Fraction(0))
+        shares = sum((share for own, share in times if own is None), Fraction(0))
+        self._require_length(shot, timed, bool(shares))
+        if shares:
+            lengths = [share * (steps - timed) / shares if own is None else own * fps for own, share in times]
+        else:
+            lengths = [own * fps * steps / timed for own, _ in times if own is not None]
+        self._note_idle_paces(alone=rows == 1)
+        ends = [math.floor(end) for end in accumulate(lengths)]
+        if rows > 1 and 0 in (end - start for start, end in zip([0, *ends], ends, strict=False)):
+            raise SightlineError(f"frames is {shot.frames}: expected more, since one of the moves gets no frame.")
+        return ends
+
+    def _require_length(self, shot: Shot, timed: Fraction, rest: bool) -> None:
+        steps = shot.frames - 1
+        if not timed or (timed < steps if rest else abs(timed - steps) <= _MAX_STRETCH):
+            return
+        needed = math.ceil(timed) + 1
+        raise SightlineError(
+            f"frames is {shot.frames}, {steps / shot.fps:.4g} s at {shot.fps:g} fps: expected {'more than ' * rest}{needed}, "
+            f"since the moves last {float(timed) / shot.fps:.4g} s."
+        )
+
+    def _note_idle_paces(self, alone: bool) -> None:
+        for row in self.rows:
+            for one in row:
+                if one.share != 1 and (alone or one.seconds is not None):
+                    _log.info("the speed in %r has no effect: its amount and its time decide it.", one.text)
 
 
-def _from_and_to(words: list[str]) -> list[str]:
-    """The first amount of a zoom, "28>70" or "70", by name."""
-    if not words or "=" in words[0]:
-        return words
-    start, _, end = words[0].rpartition(">")
-    return [*([f"from_mm={start}"] if start else []), f"to_mm={end}", *words[1:]]
+def _time(row: tuple[Phrase, ...]) -> tuple[Fraction | None, Fraction]:
+    """The seconds of a row, and its share of the time that is left where it names none."""
+    seconds = [one.seconds for one in row if one.seconds is not None]
+    shares = [one.share for one in row if one.share != 1]
+    return seconds[0] if seconds else None, shares[0] if shares else Fraction(1)
 
 
-def _each_once(names: list[str]) -> str:
-    return f"{', '.join(names)}, each at most once" if names else "none"
-
-
-def _amount(name: str, word: str) -> float:
-    try:
-        return int(word) if re.fullmatch(r"[+-]?\d+", word.strip()) else float(word)
-    except ValueError:
-        raise SightlineError(f"{name} has the amount {word!r}: expected a number.") from None
-
-
-def _amount_names(move: Move) -> list[str]:
-    parameters = inspect.signature(move).parameters.values()
-    return [one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD]
+def _make(phrase: Phrase, target_depth: float | None, options: ShotOptions) -> Trajectory:
+    amounts: dict[str, Any] = phrase.resolved(options["focal_mm"])
+    if target_depth is not None and phrase.needs_subject:
+        amounts = {**amounts, "target_depth": target_depth}
+    return MOVES[phrase.move](**amounts, **options)
 
 
 def _opposite(move: Move) -> Move:
@@ -205,10 +188,3 @@ def _opposite(move: Move) -> Move:
         return move(*bound.args, **bound.kwargs)
 
     return opposite
-
-
-@functools.cache
-def _log_alias(key: str) -> None:
-    alias = ALIASES[key]
-    level = logging.WARNING if alias.hint else logging.INFO
-    logging.getLogger("sightline").log(level, "%s is read as %s.", key.replace("_", " "), alias)

@@ -1,0 +1,280 @@
+"""One move as people write it: "pan left 30", "slow push in", "orbit:30:target_depth=3", "truck left 2 m for 2 seconds".
+
+A phrase holds a verb, perhaps a direction, amounts, a time and "slow" or "fast". Every word has to be understood: one that
+is not is refused with the nearest word that would be.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import re
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from sightline.cameras.moves.phrase import Phrase, amount_names, defaults_of
+from sightline.cameras.moves.words import (
+    DIRECTIONS,
+    FORMS,
+    HINTS,
+    INSTEAD,
+    MORE_AND_LESS,
+    MOVES,
+    VERBS,
+    Reading,
+    nearest,
+)
+from sightline.errors import SightlineError
+
+_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
+_UNITS = {
+    **dict.fromkeys(("\N{DEGREE SIGN}", "deg", "degs", "degree", "degrees"), "degrees"),
+    **dict.fromkeys(("m", "metre", "metres", "meter", "meters", "unit", "units"), "scene units"),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("x", "times"), "x"),
+    "mm": "mm",
+}
+_UNIT = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
+_QUANTITY = rf"({_NUMBER})\s*({_UNIT})?(?![\w.])"
+_AMOUNT = re.compile(rf"(?:\w+\s*=\s*{_QUANTITY}|{_NUMBER}\s*(?:mm)?\s*>\s*{_NUMBER}(?:\s*mm)?|{_QUANTITY})(?=\s|$)")
+_TOKEN = re.compile(
+    rf"\s*(?:(?P<named>\w+\s*=\s*\S+)|(?P<range>(?:from\s+)?{_NUMBER}\s*(?:mm)?\s*(?:>|to)\s*{_NUMBER}(?:\s*mm)?(?!\w))"
+    rf"|(?P<goal>to\s+{_NUMBER}\s*(?:{_UNIT})?(?![\w.]))"
+    rf"|(?P<quantity>{_NUMBER}\s*(?:{_UNIT})?(?![\w.]))|(?P<word>[^\W\d_]+)|(?P<other>\S+))"
+)
+_PACES = {"slow": 0.5, "slowly": 0.5, "fast": 2.0, "quick": 2.0, "quickly": 2.0}
+_FILLERS = {"the", "camera", "a", "an", "to", "by", "of", "at"}
+_TIMES = {"over", "for", "during", "lasting"}  # introduce seconds
+_RADIUS = "radius"  # introduces target_depth
+_MAX_SECONDS = 1e5
+ZOOM_FACTOR = 2.0  # of "zoom in" without an amount
+
+_log = logging.getLogger("sightline")
+
+
+def read_phrase(text: str) -> Phrase:
+    """The move that a text names. What is not understood completely is refused."""
+    head, *places = _normalised(text).split(":")
+    words = _Words(text.strip())
+    words.add(head)
+    for place in places:
+        # What follows an amount may be a time or a direction: "pan:30 left over 2 s".
+        amount = _AMOUNT.match(place.strip())
+        words.amounts.append(place.strip() if amount is None else amount[0])
+        words.add("" if amount is None else place.strip()[amount.end() :])
+    return words.phrase()
+
+
+def read_name(name: str) -> Reading:
+    """The move and the sign that a verb with a direction means: "Orbit Left" is orbit, -1."""
+    words = _Words(name.strip())
+    words.add(_normalised(name))
+    verb, direction = words._verb_and_direction()
+    return _reading(verb, direction, words)
+
+
+@dataclass
+class _Words:
+    """The words of a phrase as they are collected."""
+
+    text: str
+    amounts: list[str] = field(default_factory=list)
+    verb: list[str] = field(default_factory=list)
+    directions: list[str] = field(default_factory=list)
+    paces: list[str] = field(default_factory=list)
+    seconds: list[Fraction] = field(default_factory=list)
+    goal: str = ""  # "to 70 mm"
+    expects: str = ""  # a word that introduces a number, until the number comes
+
+    def error(self, problem: str) -> SightlineError:
+        return SightlineError(f"move is {self.text!r}: {problem}.")
+
+    def add(self, text: str) -> None:
+        """Sort the words of a text into verb, directions, amounts and times."""
+        for token in _TOKEN.finditer(text.strip()):
+            kind, value = str(token.lastgroup), token[0].strip()
+            if self.expects and kind != "quantity":
+                raise self.error(f"found {value!r} after {self.expects!r}, expected a number")
+            if kind in ("named", "range"):
+                self.amounts.append(value.removeprefix("from "))
+            elif kind == "goal":
+                self.goal = value
+                self.amounts.append(value.removeprefix("to").strip())
+            elif kind == "quantity":
+                self._add_quantity(value)
+            elif kind == "word":
+                self._add_word(value)
+            else:
+                raise self.error(f"found {value!r}, expected words and numbers such as pan left 30")
+        if self.expects:
+            raise self.error(f"found nothing after {self.expects!r}, expected a number")
+
+    def _add_quantity(self, text: str) -> None:
+        number, unit = re.fullmatch(_QUANTITY, text).groups()  # type: ignore[union-attr]
+        introduced, self.expects = self.expects, ""
+        if introduced == _RADIUS:
+            self.amounts.append(f"target_depth={text}")
+        elif _UNITS.get(unit) == "s":
+            value = float(number)
+            if not 0 < value <= _MAX_SECONDS:
+                raise self.error(f"found {text!r}, expected seconds above 0 and up to {_MAX_SECONDS:g}")
+            self.seconds.append(Fraction(number))
+        elif introduced:
+            raise self.error(f"found {text!r} after {introduced!r}, expected seconds, such as {introduced} 3 s")
+        else:
+            self.amounts.append(text)
+
+    def _add_word(self, word: str) -> None:
+        if word in _PACES:
+            self.paces.append(word)
+        elif word in DIRECTIONS:
+            self.directions.append(DIRECTIONS[word])
+        elif word in _TIMES or word == _RADIUS:
+            self.expects = word
+        elif word not in _FILLERS:
+            self.verb.append(word)
+
+    def phrase(self) -> Phrase:
+        verb, direction = self._verb_and_direction()
+        reading = _reading(verb, direction, self)
+        for what, found in (("speed", self.paces), ("time", self.seconds)):
+            if len(found) > 1:
+                raise self.error(f"found more than one {what}, expected at most one")
+        if self.goal and reading.move != "zoom":
+            raise self.error(f"found {self.goal!r}, expected how far to go, such as pan left 30")
+        amounts, factor = self._read_amounts(reading, direction)
+        pace = _PACES[self.paces[0]] if self.paces else 1.0
+        first = MORE_AND_LESS.get(reading.move) and amount_names(MOVES[reading.move])[0]
+        has_amount = first in amounts or "to_mm" in amounts or factor is not None
+        if first and (has_amount or reading.sign < 0 or self.paces):
+            amounts = self._signed(first, amounts, reading, direction, pace)
+        elif reading.move == "zoom" and direction and not has_amount:
+            factor = ZOOM_FACTOR ** (pace if direction == "in" else -pace)
+        # The pace of a move without an amount has changed the default amount; otherwise it changes the time.
+        changes_time = has_amount or not (first or direction)
+        share = 1 / Fraction(pace) if changes_time else Fraction(1)
+        _note(FORMS[verb], direction, reading)
+        seconds = self.seconds[0] if self.seconds else None
+        return Phrase(self.text, reading.move, amounts, direction, factor, seconds, share)
+
+    def _signed(
+        self, first: str, amounts: dict[str, float], reading: Reading, direction: str, pace: float
+    ) -> dict[str, float]:
+        """The amounts with the first one, or its default at this pace, in the given direction."""
+        if first not in amounts:
+            return {first: reading.sign * pace * defaults_of(MOVES[reading.move])[first], **amounts}
+        if direction and amounts[first] < 0:
+            raise self.error(
+                f"found {amounts[first]:g} with {direction!r}, expected an amount above 0 with a direction"
+            )
+        return {name: reading.sign * value if name == first else value for name, value in amounts.items()}
+
+    def _verb_and_direction(self) -> tuple[str, str]:
+        verb = "_".join(self.verb)
+        if len(set(self.directions)) > 1:
+            found = " and ".join(map(repr, self.directions))
+            raise self.error(f"found the directions {found}, expected at most one (a time is written over 2 s)")
+        direction = self.directions[0] if self.directions else ""
+        if not verb and direction in VERBS:
+            return direction, ""  # "clockwise" alone
+        if not verb:
+            raise self.error("expected a name and its amounts, such as orbit:30")
+        return verb, direction
+
+    def _read_amounts(self, reading: Reading, direction: str) -> tuple[dict[str, float], float | None]:
+        """The amounts by name, with the sign they were written with, and the factor of a zoom."""
+        name = "_".join([*self.verb, *([direction] if direction else [])]).replace("_", " ")
+        names = amount_names(MOVES[reading.move])
+        amounts: dict[str, float] = {}
+        factor = None
+        for place, word in enumerate(_by_name(self.amounts) if reading.move == "zoom" else self.amounts):
+            key, equals, value = word.rpartition("=")
+            key = key.strip() if equals else "".join(names[place : place + 1])
+            if key == "to_mm" and (times := re.fullmatch(rf"({_NUMBER})\s*(?:x|times)", value)):
+                factor = _number(name, times[1])
+                continue
+            if key not in names or key in amounts:
+                raise SightlineError(f"{name} has the amount {word!r}: expected {_each_once(names)}.")
+            amounts[key] = _number(name, _without_unit(name, key, value))
+        if factor is not None and factor <= 0:
+            raise self.error(f"found the factor {factor:g}, expected one above 0")
+        if factor is not None and direction == "out" and factor > 1:
+            factor = 1 / factor  # "zoom out 2x" is half the focal length
+        return amounts, factor
+
+
+def _reading(verb: str, direction: str, words: _Words) -> Reading:
+    if verb not in FORMS:
+        known = [word for word in words.verb if word in FORMS]
+        if len(known) == len(words.verb) > 1:
+            raise words.error(
+                f"found {' and '.join(known)}, expected one move, or 'and', '+', 'then' or a comma between them"
+            )
+        strange = next(word for word in words.verb if word not in FORMS)
+        close = nearest(strange, [*FORMS, *DIRECTIONS, *_PACES, *_TIMES])
+        text = verb.replace("_", " ")
+        raise SightlineError(f"move is {text!r}: expected one of {', '.join(MOVES)}{close}.")
+    verb = FORMS[verb]
+    directions = VERBS[verb]
+    if direction not in directions:
+        if not direction:
+            raise words.error(f"found {verb!r} alone, expected a direction: {', '.join(filter(None, directions))}")
+        instead = INSTEAD.get((verb, direction))
+        takes = ", ".join(filter(None, directions)) or "no direction"
+        raise words.error(f"found the direction {direction!r}, expected {instead or f'{takes} with {verb}'}")
+    return directions[direction]
+
+
+@functools.cache
+def _note(verb: str, direction: str, reading: Reading) -> None:
+    """Say once what a name that other tools use differently means here, and which move another name stands for."""
+    if (verb, direction) in HINTS:
+        _log.info("%s", HINTS[verb, direction])
+    elif verb != reading.move:
+        meaning = MORE_AND_LESS.get(reading.move, ("", ""))[reading.sign < 0]
+        name, move = f"{verb} {direction}".strip(), f"{reading.move} {meaning}".strip()
+        if name != move:
+            _log.info("%s is read as %s.", name.replace("_", " "), move.replace("_", " "))
+
+
+def _normalised(text: str) -> str:
+    """Lower case, one kind of minus, and spaces for the hyphens and underscores inside words ("push-in", "zoom_in")."""
+    text = (
+        text.strip()
+        .lower()
+        .replace("\N{MINUS SIGN}", "-")
+        .replace("\N{MASCULINE ORDINAL INDICATOR}", "\N{DEGREE SIGN}")
+    )
+    text = re.sub(r"\b(counter|anti)[\s_-]*clockwise\b", "anticlockwise", text)
+    return re.sub(r"(?<=[^\W\d_])[_-]+(?=[^\W\d_])(?!\w*\s*=)", " ", text)
+
+
+def _by_name(words: list[str]) -> list[str]:
+    """The first amount of a zoom, "28>70", "28 to 70 mm" or "70", by name."""
+    if not words or "=" in words[0]:
+        return words
+    start, separator, end = re.sub(r"(?<=[\d.m\s])to(?=\s*[\d.+-])", ">", words[0]).rpartition(">")
+    return [*([f"from_mm={start}"] if separator and start else []), f"to_mm={end}", *words[1:]]
+
+
+def _without_unit(name: str, key: str, value: str) -> str:
+    """The number of an amount whose unit fits; another unit is refused."""
+    quantity = re.fullmatch(_QUANTITY, value.strip())
+    if quantity is None or quantity[2] is None:
+        return value
+    expected = "degrees" if key in ("degrees", "elevation") else "mm" if key.endswith("_mm") else "scene units"
+    expected = "a number without a unit" if key == "seed" else expected
+    if _UNITS[quantity[2]] != expected:
+        raise SightlineError(f"{name} has the amount {value!r}: expected {expected}.")
+    return quantity[1]
+
+
+def _number(name: str, word: str) -> float:
+    try:
+        return int(word) if re.fullmatch(r"[+-]?\d+", word.strip()) else float(word)
+    except ValueError:
+        raise SightlineError(f"{name} has the amount {word!r}: expected a number.") from None
+
+
+def _each_once(names: list[str]) -> str:
+    return f"{', '.join(names)}, each at most once" if names else "none"
