@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import tempfile
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from pathlib import Path
@@ -67,6 +68,15 @@ def read_video_frames(path: Path, indices: Sequence[int], expected_frames: int) 
     except (OSError, ValueError, IndexError) as error:  # PyAV's errors are OSErrors and ValueErrors
         raise SightlineError(f"{path}: cannot be decoded ({reason(error)}), expected a video.") from None
     raise SightlineError(f"{path}: ends before frame {last}, expected {expected_frames} frames.")
+
+
+def compress(frames: np.ndarray, fps: float = 16.0) -> np.ndarray:  # [T, H, W, 3] uint8, twice
+    """The frames after H.264 compression, as `save_video` writes them to an .mp4."""
+    with tempfile.TemporaryDirectory(prefix="sightline-video-") as folder:
+        file = Path(folder) / "video.mp4"
+        save_video(frames, file, fps)
+        decoded = [np.asarray(image) for image in read_video_frames(file, range(len(frames)), len(frames))]
+    return np.stack(decoded)[:, : frames.shape[1], : frames.shape[2]]  # without the padding of odd sides
 
 
 def _require_frame_count(container: av.container.InputContainer, path: Path, expected_frames: int) -> None:

@@ -39,6 +39,15 @@ class Oracle:
     fails_on: tuple[str, ...] = ()
     frozen: bool = False
     asked: int = 0
+    name: str = "oracle"
+    reads_files: bool = False
+    own_unit: str | None = None  # by default that of the clip
+
+    def unit(self, clip_unit: str, has_depth: bool) -> str:
+        return self.own_unit or clip_unit
+
+    def require_installed(self) -> None:
+        pass
 
     def estimate(self, video: np.ndarray, hints: Any) -> Any:
         self.asked += 1
@@ -46,7 +55,7 @@ class Oracle:
         if any(word in hints.name for word in self.fails_on):
             return SimpleNamespace(trajectory=None, failure="the oracle is silent", confidence=0.0, details={})
         trajectory = hints.lens.anchored()
-        noise = 0.1 * self.noise if hints.name.endswith("-true") else self.noise
+        noise = self.noise * {"true": 0.1, "compressed": 0.3}.get(hints.name.rpartition("-")[2], 1.0)
         fraction = torch.linspace(0, noise, len(trajectory), dtype=torch.float64)
         size = float(trajectory.positions.norm(dim=-1).max())
         drift = torch.stack([fraction, 0 * fraction, fraction], dim=-1) * size * (0.0 if self.frozen else 1.0)
@@ -54,16 +63,16 @@ class Oracle:
             trajectory.rotations @ se3.axis_rotation("y", fraction),
             (0.0 if self.frozen else 1.0) * trajectory.positions + drift,
         )
-        return SimpleNamespace(
-            trajectory=trajectory.replace(camera_to_world=poses), failure=None, confidence=0.9, details={}
-        )
+        estimated = trajectory.replace(camera_to_world=poses, unit=self.unit(trajectory.unit, True))
+        return SimpleNamespace(trajectory=estimated, failure=None, confidence=0.9, details={})
 
 
 @pytest.fixture
 def oracle(monkeypatch):
     """In the place of every estimator that is asked for by name."""
     oracle = Oracle()
-    monkeypatch.setattr("sightline.evaluation.run.open_estimator", lambda _: oracle)
+    for module in ("run", "choose"):
+        monkeypatch.setattr(f"sightline.evaluation.{module}.open_estimator", lambda _: oracle)
     return oracle
 
 

@@ -29,8 +29,8 @@ from sightline.evaluation.results import (
 
 RANDOM = np.random.default_rng(0)
 CASES = CaseSettings(
-    sources=[{"name": "walkthrough"}], clips=12, names_digest="", part="all", held_out=None, num_frames=5, width=64, height=64,
-    near_depth=False, unreadable_shots=0,
+    sources=[{"name": "walkthrough"}], clips=12, names_digest="", part="all", held_out=None, num_frames=5, stride=1,
+    width=64, height=64, near_depth=False, with_caption=12, default_caption="a video", unreadable_shots=0,
 )  # fmt: skip
 SETTINGS = RunSettings(
     protocol="standard", model="the lab model", camera=None, dtype="float32", sampling=Sampling(1, 1.0), cases=CASES,

@@ -131,13 +131,35 @@ def test_given_reads_files(tmp_path):
         get_estimator("given", path=tmp_path).estimate(VIDEO, Hints())
 
 
+@pytest.mark.parametrize(
+    "file, options, unit",
+    [
+        ("a.json", {}, "scene"),  # our own json states it
+        ("pose/a.npz", {}, "metre"),
+        ("a.tum", {}, "arbitrary"),
+        ("a.tum", {"stated_unit": "metre"}, "metre"),
+        ("a.tum", {"stated_unit": "scene"}, "scene"),
+    ],
+)
+def test_given_has_the_unit_that_its_file_or_its_user_states(tmp_path, file, options, unit):
+    trajectory = smooth_trajectory(9)
+    (tmp_path / "pose").mkdir()
+    trajectory.save(tmp_path / file)
+    given = get_estimator("given", path=tmp_path / file, **options)
+    assert given.estimate(VIDEO, Hints(lens=trajectory)).trajectory.unit == unit
+    assert given.unit("scene", False) == (unit if options else None)
+    with pytest.raises(SightlineError, match="stated_unit is 'feet'"):
+        get_estimator("given", path=tmp_path / file, stated_unit="feet")
+
+
 def test_vipe_reads_its_folder(tmp_path):
     trajectory = smooth_trajectory(9)
     (tmp_path / "pose").mkdir()
     trajectory.save(tmp_path / "pose" / "clip.npz", format="vipe")
     vipe = get_estimator("vipe", folder=tmp_path)
     answer = vipe.estimate(VIDEO, Hints(name="clip"))
-    assert answer.trajectory is not None and pose_errors(answer.trajectory, trajectory).ate < 1e-9
+    assert answer.trajectory is not None and answer.trajectory.unit == "metre"
+    assert pose_errors(answer.trajectory, trajectory.replace(unit="metre")).ate < 1e-9
     tail = vipe.estimate(np.concatenate([VIDEO, VIDEO[:1]]), Hints(name="clip"))  # its last frame has no pose
     assert tail.trajectory is not None and len(tail.trajectory) == 10 and tail.confidence == 0.9
     assert "11 of 20 frames" in vipe.estimate(np.repeat(VIDEO[:1], 20, 0), Hints(name="clip")).failure

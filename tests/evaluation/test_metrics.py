@@ -89,15 +89,22 @@ def test_lpips_comes_from_its_package_in_the_range_it_expects(small_weights):
 def test_every_metric_through_files_of_its_network(small_weights):
     suite = Suite(["all"], small_weights).open()
     assert suite.names == tuple(METRICS)
-    video, truth = random_video(5), random_video(5, seed=1)
+    video, truth = random_video(35), random_video(35, seed=1)
     scores = suite.score(video, truth, "a quiet kitchen, and more words than its text encoder has room for")
     assert {name: len(values) for name, values in scores.by_frame.items()} == {
-        "psnr": 5, "ssim": 5, "lpips": 5, "clip_text": 5, "clip_frames": 4, "dino": 5
+        "psnr": 35, "ssim": 35, "lpips": 35, "clip_text": 35, "clip_frames": 34, "dino": 35
     }  # fmt: skip
     assert all(np.isfinite(values).all() for values in scores.by_frame.values())
     assert scores.generated["fvd"].shape == scores.real["fvd_c"].shape == (1, 6)
-    assert scores.generated["fid"].shape == scores.real["fid"].shape == (5, 3)
+    assert scores.generated["fid"].shape == scores.real["fid"].shape == (35, 3)
+    # Two whole windows of 16 frames; the second of them is the clip of those frames alone.
+    assert scores.generated["fvd_16"].shape == scores.real["fvd_c_16"].shape == (2, 6)
+    second = suite.networks["i3d"].clip(video[16:32], cropped=False)
+    assert np.allclose(scores.generated["fvd_16"][1:], second) and not np.allclose(scores.generated["fvd"], second)
+    assert "clip_text" not in suite.score(video, truth, None).by_frame  # no caption, no similarity to it
     assert not np.allclose(scores.generated["fvd"], scores.generated["fvd_c"])  # not square: the crop differs
+    with pytest.raises(SightlineError, match="video has 5 frames: expected at least 16"):
+        Suite(["fvd_16"], small_weights).open().score(video[:5], truth[:5], None)
     same = suite.score(truth, truth, "a kitchen")
     for name in ("ssim", "dino"):
         assert np.allclose(same.by_frame[name], 1, atol=1e-5)

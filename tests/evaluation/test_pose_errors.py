@@ -140,3 +140,22 @@ def test_other_refusals():
     with pytest.raises(SightlineError, match="one frame"):
         _ = pose_errors(np.eye(4)[None], np.eye(4)[None]).without_first
     assert sl.evaluation.pose_errors is pose_errors
+
+
+def test_lengths_in_different_units_are_refused_and_shapes_are_compared():
+    path = smooth_trajectory(9)  # unit "scene"
+    for unit in ("metre", "arbitrary"):
+        other = path.scaled(2).replace(unit=unit)
+        for call in (
+            lambda other=other: pose_errors(other, path),
+            lambda other=other: pose_errors(other, path, "gt_scaled"),
+            lambda other=other: umeyama_ate(other, path, "se3"),
+            lambda other=other: relative_pose_errors(other, path),
+        ):
+            with pytest.raises(SightlineError, match=r"estimated is in .* and reference in the unit of the data, and"):
+                call()
+        assert pose_errors(other, path, "rescaled").ate < 1e-9 and umeyama_ate(other, path).rmse < 1e-9
+        assert pose_errors(other.camera_to_world, path).ate > 0.01  # poses state no unit
+    arbitrary = path.replace(unit="arbitrary")
+    with pytest.raises(SightlineError, match="an arbitrary scale"):
+        pose_errors(arbitrary, arbitrary)  # of two videos, each with its own

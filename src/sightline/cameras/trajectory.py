@@ -32,7 +32,8 @@ class Trajectory:
         centre is at (0.5, 0.5), so the image spans 0..width.
     xi: distortion of the unified camera model; 0 is a pinhole.
     fps: frames per second; only speeds and file timestamps depend on it.
-    unit: the unit of translation ("metre", "scene").
+    unit: the unit of translation: "metre"; "scene", that of the data the trajectory belongs to; or "arbitrary", a scale that no
+        other trajectory shares, as structure from motion without a known length gives it.
     near_depth: depth of the nearest surface in the same unit, where it is known.
     """
 

@@ -23,7 +23,7 @@ from sightline.cli._launch import clean_exit, launched, one_progress_bar
 from sightline.cli._runs import Compare, VBench
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
-from sightline.option_types import OptionalFloat, OptionalInt, OptionalSize, OptionalText
+from sightline.option_types import OptionalFloat, OptionalInt, OptionalName, OptionalSize, OptionalText
 from sightline.parsing import parse_size
 
 _Output = Annotated[
@@ -49,6 +49,8 @@ class _Generating:
     """The model, and how it generates."""
 
     options: Annotated[ModelOptions, arg(name="")] = field(default_factory=ModelOptions)
+    protocol: Literal["own", "paper"] = "own"
+    """paper sets everything that the paper fixes. Options given beside it hold, and are listed as deviations from the paper."""
     num_frames: OptionalInt = None
     """Frames of a video, 4 n + 1; default: the model's own number."""
     size: OptionalSize = None
@@ -59,6 +61,8 @@ class _Generating:
     """Guidance on the text; default: the model's own."""
     camera_guidance_scale: float = 1.0
     """Guidance on the camera; the paper uses 1."""
+    negative_prompt: OptionalText = None
+    """What videos should not show; default: the empty prompt."""
     seed: int = 0
     """Seed of the first clip; each clip has the next."""
     label: OptionalText = None
@@ -69,17 +73,22 @@ class _Generating:
 class _Protocol(_Generating):
     sources: Annotated[Positional[tuple[str, ...]], arg(metavar="SOURCE ...", help_behavior_hint="")] = ()
     """Where clips come from; default: held-out procedural worlds."""
-    clips: int = 16
-    """Number of first frames, spaced evenly over the sources."""
-    part: Literal["held-out", "all"] = "held-out"
-    """Which scenes of the given sources; they are split by a hash of their names."""
+    clips: OptionalInt = None
+    """Number of first frames, spaced evenly over the sources; default: 16, or 6 for revisit with four videos from each."""
+    part: Annotated[Literal["held-out", "all"] | None, arg(metavar="{held-out,all}", help_behavior_hint="")] = None
+    """Which scenes of the given sources; they are split by a hash of their names. Default: all of sources with split=test, the
+    held-out ones of others."""
     held_out: float = 0.01
     """Fraction of the scenes that are held out."""
+    stride: OptionalInt = None
+    """Take every N-th frame of a shot; default: every frame. It must be that of the training."""
     near_depth: bool = False
     """Divide positions by a clip's near depth, where the source knows it, as in training."""
-    estimator: Annotated[str, arg(metavar="NAME")] = "direct"
+    cache: Annotated[Path | None, arg(metavar="DIR", help_behavior_hint="")] = None
+    """The cache that the model was trained on: its number of frames, stride, size and near depth are used, others refused."""
+    estimator: OptionalName = None
     """How trajectories are estimated from videos: direct (small videos, needs the depth of frame 0), colmap, vipe or given, with
-    options as in "vipe?folder=DIR"."""
+    options as in "vipe?folder=DIR". Default: direct where the depth is known, otherwise vipe or colmap."""
     metrics: Annotated[tuple[str, ...], arg(metavar="NAME ...", help_behavior_hint="")] = ()
     """Image and video metrics, or a group: offline (no download), paper, all, none. Default: offline, and lpips if its package is
     installed."""
@@ -89,8 +98,7 @@ class _Protocol(_Generating):
     """Do not condition the model on the trajectory, as a baseline; also for models without a camera (--model lab)."""
     output: _Output = Path("outputs/standard")
 
-    protocol: ClassVar[Any] = "standard"
-    against = "trajectory"
+    command: ClassVar[Any] = "standard"
 
     def run(self) -> None:
         from sightline.evaluation.evaluate import evaluate
@@ -109,24 +117,28 @@ class _Protocol(_Generating):
         width, height = parse_size(self.size) if self.size else (None, None)
         results = evaluate(
             model,
-            protocol=self.protocol,
+            protocol=self.command,
+            paper=self.protocol == "paper",
             output=self.output,
             label=self.label,
             sources=self.sources,
             clips=self.clips,
             part=self.part,
             held_out=self.held_out,
-            near_depth=self.near_depth,
+            near_depth=self.near_depth or None,
             num_frames=self.num_frames,
+            stride=self.stride,
             width=width,
             height=height,
             num_inference_steps=self.num_inference_steps,
             guidance_scale=self.guidance_scale,
             camera_guidance_scale=self.camera_guidance_scale,
+            negative_prompt=self.negative_prompt,
             seed=self.seed,
             blind=self.blind,
+            cache=self.cache,
             estimator=self.estimator,
-            against=self.against,  # type: ignore[arg-type]
+            against=getattr(self, "against", None),
             metrics=self.metrics,
             weights=read_weights(self.weights),
             on_done=print_line,
@@ -142,8 +154,11 @@ class _Protocol(_Generating):
 class Standard(_Protocol):
     """First frames and true trajectories of held-out clips: pose errors raw and rescaled, quality, distances."""
 
-    against: Literal["trajectory", "video"] = "trajectory"
-    """Measure pose errors to the commanded trajectory, or to the one estimated from the true video, as in the paper."""
+    against: Annotated[
+        Literal["trajectory", "video"] | None, arg(metavar="{trajectory,video}", help_behavior_hint="")
+    ] = None
+    """Measure pose errors to the commanded trajectory, or to the one estimated from the true video, as in the paper. Default: the
+    trajectory, or the video for an estimator whose metres cannot be compared with the trajectories' unit."""
 
 
 @dataclass
@@ -153,18 +168,16 @@ class Beyond(Standard):
 
     output: _Output = Path("outputs/beyond")
 
-    protocol = "beyond"
+    command = "beyond"
 
 
 @dataclass
 class Revisit(_Protocol):
     """Four closed loops from each first frame: does the camera return, and is the view still the same?"""
 
-    clips: int = 6
-    """Number of first frames, spaced evenly over the sources; four videos are generated from each."""
     output: _Output = Path("outputs/revisit")
 
-    protocol = "revisit"
+    command = "revisit"
 
 
 @dataclass

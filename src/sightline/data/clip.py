@@ -32,6 +32,7 @@ class Clip:
     trajectory: T frames for pictures of this size, anchored and scaled as the ClipSpec says.
     name: unique within its source and the same in every run: the shot, and the first frame of the window.
     scene: the place that the clip shows. The split into training and held-out clips goes by scene.
+    has_caption: whether the source has this caption; False where it is the ClipSpec's for clips without one.
     depth: [H, W] of frame 0 along the optical axis, in the trajectory's unit; None where it is unknown or was not asked for.
     """
 
@@ -42,6 +43,7 @@ class Clip:
     name: str
     scene: str = ""
     depth: np.ndarray | None = None
+    has_caption: bool = True
 
     def __post_init__(self) -> None:
         frames, trajectory = self.frames, self.trajectory

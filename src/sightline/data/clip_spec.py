@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
 
 from sightline.cameras.token_grid import TEMPORAL_STRIDE
 from sightline.cameras.trajectory import Trajectory
@@ -43,6 +45,20 @@ class ClipSpec:
         if not self.caption.strip():
             raise SightlineError("caption is empty: expected some text for clips without one.")
 
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any], place: str) -> ClipSpec:
+        """The spec that the settings of a cache record. place: the cache, for an error."""
+        names = [field.name for field in fields(cls)]
+        if missing := [name for name in names if name not in settings]:
+            raise SightlineError(f"{place}: its settings have no {missing[0]}, expected those of a cache.")
+        return cls(**{name: settings[name] for name in names})
+
+    def require(self, wanted: Mapping[str, Any], place: str) -> None:
+        """Refuse wanted values that are not those of this spec. place: the cache that the spec is of."""
+        for name, value in wanted.items():
+            if value != getattr(self, name):
+                raise SightlineError(f"{name} is {value}: expected {getattr(self, name)}, with which {place} was made.")
+
     @property
     def span(self) -> int:
         """Frames of the shot from the first to the last of a window, both included."""
@@ -76,7 +92,7 @@ class ClipSpec:
         )
         if self.anchor:
             window = window.anchored()
-        window = window.scaled(self.scale(shot, eta))
+        window = window.scaled(self.scale(shot, eta)).replace(unit=self.unit(shot, eta))
         if stored_size is not None and stored_size != (window.width, window.height):
             window = window.resized(*stored_size)
         return window.fit_to(self.width, self.height)
@@ -84,3 +100,7 @@ class ClipSpec:
     def scale(self, shot: Trajectory, eta: float) -> float:
         """The factor on positions: eta, or eta / z_n where near_depth is set and the shot's near depth is known."""
         return eta / shot.near_depth if self.near_depth and shot.near_depth else eta
+
+    def unit(self, shot: Trajectory, eta: float) -> str:
+        """The unit of the window's trajectory: that of the shot, but a scaled metre is none."""
+        return "scene" if shot.unit == "metre" and self.scale(shot, eta) != 1.0 else shot.unit

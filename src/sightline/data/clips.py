@@ -85,10 +85,12 @@ class Clips(Sequence[Clip]):
         shot = self._shot_trajectory(window)
         pictures = source.frames(window.shot).read(indices, self.spec.width, self.spec.height)
         self._check_aspect(source, shot, pictures)
+        caption = source.caption(window.shot, indices)
         return Clip(
             frames=pictures.frames,
             trajectory=self.spec.trajectory(shot, window.start, source.eta, pictures.original_size),
-            caption=source.caption(window.shot, indices) or self.spec.caption,
+            caption=caption or self.spec.caption,
+            has_caption=bool(caption),
             source=source.name,
             name=window.name,
             scene=source.scene(window.shot),
@@ -107,6 +109,11 @@ class Clips(Sequence[Clip]):
                 self.skips.report(self.sources[window.source].name, window.name, error)
                 continue
             yield window, clip
+
+    def has_caption(self, index: int) -> bool:
+        """Whether the source of one clip has a caption for it."""
+        window = self.windows[index]
+        return self.sources[window.source].has_caption(window.shot, self.spec.indices(window.start))
 
     def depth(self, index: int) -> np.ndarray | None:  # -> [H, W]
         """Depth of the first frame of one clip in the unit of its trajectory; None where the source does not know it."""

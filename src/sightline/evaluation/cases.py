@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -22,6 +23,17 @@ from sightline.evaluation.results import CaseSettings
 from sightline.lab.models import HELD_OUT_SEED
 
 _log = logging.getLogger("sightline")
+
+
+@dataclass(frozen=True)
+class ClipFacts:
+    """What is known about the clips of a run before any is read.
+
+    without_depth: names of the sources that do not know the depth of a clip's first frame. units: of each source's trajectories.
+    """
+
+    without_depth: tuple[str, ...]
+    units: Mapping[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +72,9 @@ class Cases(Protocol):
 
     def load(self, index: int) -> Case:
         """One case; a clip that cannot be read raises SightlineError."""
+
+    def facts(self) -> ClipFacts:
+        """What is known about the clips before any is read."""
 
     def settings(self) -> CaseSettings:
         """What decides which cases these are."""
@@ -109,6 +124,19 @@ class StandardCases:
         clip, depth = self.clips[self.chosen[index]], self.clips.depth(self.chosen[index])
         return Case(self.names[index], self.names[index], replace(clip, depth=depth))
 
+    def facts(self) -> ClipFacts:
+        first = {window.source: index for index, window in reversed(list(enumerate(self.clips.windows)))}
+        used = {self.clips.sources[number]: index for number, index in sorted(first.items())}
+        return ClipFacts(
+            tuple(source.name for source in used if not source.knows_depth(self.selection.spec)),
+            {source.name: self.clips.trajectory(index).unit for source, index in used.items()},
+        )
+
+    @cached_property
+    def with_caption(self) -> int:
+        """The number of chosen clips whose source has a caption."""
+        return sum(self.clips.has_caption(index) for index in self.chosen)
+
     def settings(self) -> CaseSettings:
         selection, spec = self.selection, self.selection.spec
         return CaseSettings(
@@ -118,9 +146,12 @@ class StandardCases:
             part=selection.part,
             held_out=selection.held_out if selection.part != "all" else None,
             num_frames=spec.num_frames,
+            stride=spec.stride,
             width=spec.width,
             height=spec.height,
             near_depth=spec.near_depth,
+            with_caption=self.with_caption,
+            default_caption=spec.caption,
             unreadable_shots=len(self.clips.skips),
         )
 

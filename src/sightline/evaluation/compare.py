@@ -32,10 +32,12 @@ RESAMPLES, LEVEL = 10_000, 0.95
 MIN_PAIRS = 6  # with fewer pairs, not even a unanimous sign test reaches 0.05
 # Runs that differ in one of these settings measured different things.
 _MUST_AGREE = (
-    "protocol", "num_frames", "width", "height", "near_depth", "clips", "part", "held_out", "estimator", "against", "sources",
-    "names_digest",
+    "protocol", "num_frames", "stride", "width", "height", "near_depth", "clips", "part", "held_out", "estimator", "against",
+    "sources", "names_digest",
 )  # fmt: skip
-_SHOULD_AGREE = ("num_inference_steps", "guidance_scale", "camera_guidance_scale", "seed", "blind", "dtype")
+_SHOULD_AGREE = (
+    "num_inference_steps", "guidance_scale", "camera_guidance_scale", "negative_prompt", "seed", "blind", "dtype",
+)  # fmt: skip
 Interval = tuple[float | None, float | None]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from sightline.evaluation.results import RunResults
 from sightline.evaluation.scores import REVISIT_SCORES, SCORES
+from sightline.evaluation.tables import floor_label
 from sightline.figures import BoxPanel, CurvePanel, draw_boxes, draw_error_curves
 
 _OVER_FRAMES = {"rot_err": "rotation error (rad)", "trans_err": "translation error", "psnr": "PSNR (dB)"}
@@ -31,7 +32,7 @@ def draw_errors(runs: Sequence[RunResults], path: Path) -> bool:
         for key in keys
     ]
     if panels:
-        draw_error_curves(panels, path, f"{_FLOOR_LABEL}: the true videos")
+        draw_error_curves(panels, path, floor_label(runs[0]))
     return bool(panels)
 
 

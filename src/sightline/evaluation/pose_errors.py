@@ -18,6 +18,7 @@ from sightline.cameras.pose_checks import as_float64, check_poses
 from sightline.cameras.statistics import anchored_differences
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
+from sightline.evaluation.units import require_same_unit
 
 Alignment = Literal["raw", "rescaled", "gt_scaled"]
 MIN_EXTENT = 1e-6  # a trajectory that stays within this distance of frame 0 does not move
@@ -84,12 +85,15 @@ def pose_errors(
     """Errors of an estimated trajectory against the true one, both anchored at frame 0.
 
     alignment: "raw" scales nothing; "rescaled" divides each trajectory by its own largest distance from frame 0; "gt_scaled"
-    divides both by that of the true one. An estimated trajectory that hardly moves is not scaled up: its divisor is at least a
+    divides both by that of the true one. Trajectories in different units, or in an arbitrary one, have rescaled errors only. An
+    estimated trajectory that hardly moves is not scaled up: its divisor is at least a
     thousandth of the true extent. If the true trajectory does not move, nothing is divided. `note` says when.
     """
     if alignment not in get_args(Alignment):
         raise SightlineError(f"alignment is {alignment!r}: expected one of {', '.join(get_args(Alignment))}.")
     ours, truth = paired_poses(estimated, reference)
+    if alignment != "rescaled":
+        require_same_unit(estimated, reference, f"alignment {alignment} compares lengths", "alignment='rescaled'")
     ours, truth = se3.anchor(ours), se3.anchor(truth)
     own, true, note = _divisors(ours, truth, alignment)
     ours[:, :3, 3] /= own

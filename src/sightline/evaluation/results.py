@@ -20,13 +20,15 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True)
 class Sampling:
-    """How every video is generated. The seed of clip i is seed + i. blind: the model is not conditioned on the trajectory."""
+    """How every video is generated. The seed of clip i is seed + i. blind: the model is not conditioned on the trajectory.
+    negative_prompt: None is the pipeline's own, the empty one."""
 
     num_inference_steps: int
     guidance_scale: float
     camera_guidance_scale: float = 1.0
     seed: int = 0
     blind: bool = False
+    negative_prompt: str | None = None
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,10 @@ class LoopSettings:
 
 @dataclass(frozen=True)
 class CaseSettings:
-    """What decides which clips a run has. names_digest: of the clips' names, in order."""
+    """What decides which clips a run has. names_digest: of the clips' names, in order. stride: of the frames in their shot.
+
+    default_caption: the prompt of the clips whose source has no caption; with_caption: the number of the others.
+    """
 
     sources: list[dict[str, Any]]
     clips: int
@@ -48,16 +53,29 @@ class CaseSettings:
     part: str
     held_out: float | None
     num_frames: int
+    stride: int
     width: int
     height: int
     near_depth: bool
+    with_caption: int
+    default_caption: str
     unreadable_shots: int
     loops: LoopSettings | None = None
 
 
 @dataclass(frozen=True)
+class PaperRecord:
+    """How a run relates to the paper: what it fixes, where the run differs, and what it leaves open. One sentence each."""
+
+    fixed: list[str]
+    deviations: list[str]
+    left_open: list[str]
+
+
+@dataclass(frozen=True)
 class RunSettings:
-    """Everything that decides the numbers of a run. left_out: why a metric is missing, by metric."""
+    """Everything that decides the numbers of a run. left_out: why a metric is missing, by metric. paper: for a run that follows
+    the paper's protocol."""
 
     protocol: str
     model: str
@@ -71,6 +89,7 @@ class RunSettings:
     left_out: dict[str, str]
     weights: dict[str, str]
     sightline: str
+    paper: PaperRecord | None = None
 
     def flat(self) -> dict[str, Any]:
         """All settings by name, those of `sampling` and `cases` included, as json holds them."""
@@ -91,12 +110,15 @@ class VideoScores:
     """What was measured on one video. scores: by name (see `scores.SCORES`). by_frame: for the plots.
 
     confidence, details: of the pose estimator, None where it did not run.
+    unit, reference_unit: of the estimated trajectory and of the one it was compared with (see Trajectory.unit).
     """
 
     scores: dict[str, float] = field(default_factory=dict)
     by_frame: dict[str, list[float]] = field(default_factory=dict)
     confidence: float | None = None
     details: dict[str, Any] | None = None
+    unit: str | None = None
+    reference_unit: str | None = None
 
 
 @dataclass

@@ -16,17 +16,18 @@ from sightline.cameras import se3
 from sightline.cameras.moves.loops import REVISIT_LOOPS
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.clip import Clip
-from sightline.evaluation.cases import Case, Selection, StandardCases
+from sightline.evaluation.cases import Case, ClipFacts, Selection, StandardCases
 from sightline.evaluation.metrics.similarity import cosine
 from sightline.evaluation.metrics.suite import Suite
-from sightline.evaluation.pose_errors import pose_errors
+from sightline.evaluation.pose_errors import MIN_EXTENT, pose_errors
 from sightline.evaluation.results import CaseSettings, LoopSettings
+from sightline.evaluation.units import same_unit
 from sightline.worlds import FAR, WorldBatch, distance_to_solids, render_clip, render_depth
 
 AWAY, RETURN = (9, 10), (19, 20)  # windows in twentieths of the video: frames 36..40 and 76..80 of 81
 DEPTH_FRACTION = 0.25  # how far loops go, as a fraction of the subject's depth, where it is known
 DEGREES = 20.0
-STATIC = 0.01  # a camera whose excursion is below this fraction of the commanded one did not move
+STATIC = 0.01  # a camera whose excursion is below this fraction of the commanded one, in the same unit, did not move
 _CLEARANCE = 0.1  # metres between a world's loop and its solids
 _MAX_SHRINKS, _SHRINK = 12, 0.75
 
@@ -58,14 +59,19 @@ class RevisitCases:
         source = self.standard.source(window)
         if source.renders(spec) and window.start == 0:
             shots = source.sample_shots([window.shot])
-            unit, scale = shots.trajectories[0].unit, shots.scale(0, spec, source.eta)
+            unit, scale = shots.unit(0, spec, source.eta), shots.scale(0, spec, source.eta)
             return Case(name, group, _render_loop(name, loop, unit, shots.scenes, scale))
         clip = self.standard.load(number).clip
         return Case(name, group, clip, _with_lens(REVISIT_LOOPS[loop](**_shot(clip.trajectory)), clip.trajectory))
 
+    def facts(self) -> ClipFacts:
+        return self.standard.facts()
+
     def settings(self) -> CaseSettings:
         loops = LoopSettings(self.loops, DEPTH_FRACTION, DEGREES)
-        return replace(self.standard.settings(), loops=loops, clips=len(self.names))
+        standard = self.standard.settings()
+        with_caption = standard.with_caption * len(self.loops)
+        return replace(standard, loops=loops, clips=len(self.names), with_caption=with_caption)
 
 
 def _render_loop(name: str, loop: str, unit: str, batch: WorldBatch, scale: float) -> Clip:
@@ -106,7 +112,10 @@ def return_scores(estimated: Trajectory, commanded: Trajectory) -> dict[str, flo
     """Return translation ratio, return rotation in degrees, and normalised ATE; None for a camera that did not move."""
     trajectory = estimated.anchored()
     distance = trajectory.positions.norm(dim=-1)  # [T] from frame 0
-    if not float(distance.max()) > STATIC * float(commanded.anchored().positions.norm(dim=-1).max()):
+    smallest = MIN_EXTENT
+    if same_unit(estimated.unit, commanded.unit):
+        smallest = STATIC * float(commanded.anchored().positions.norm(dim=-1).max())
+    if not float(distance.max()) > smallest:
         return None
     at_return = window_slice(len(trajectory), RETURN)
     turned = torch.rad2deg(se3.rotation_angle(trajectory.rotations[at_return]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from sightline.evaluation.results import (
     SETTINGS,
     ClipResult,
     Failure,
+    PaperRecord,
     RunSettings,
     Sampling,
     read_result,
@@ -44,7 +46,7 @@ class Run:
     """One protocol over one model. estimator: a name for `open_estimator`, or an estimator itself.
 
     against: what pose errors are measured to, the commanded "trajectory" or the estimate from the ground-truth "video" (as
-    in the paper). model_name: for a model that was not loaded by its name.
+    in the paper). model_name: for a model that was not loaded by its name. paper: for a run by the paper's protocol.
     """
 
     protocol: str
@@ -55,6 +57,7 @@ class Run:
     estimator: Any = "direct"
     against: Against = "trajectory"
     model_name: str | None = None
+    paper: PaperRecord | None = None
 
     def folder(self, name: str) -> Path:
         return self.output / "clips" / name
@@ -75,7 +78,11 @@ class Run:
             left_out=self.suite.left_out,
             weights=self.suite.weights,
             sightline=__version__,
+            paper=self.paper,
         )
+
+    def has_finished_clips(self) -> bool:
+        return any(self.output.glob(f"clips/*/{SCORES_FILE}"))
 
     def pending(self) -> list[int]:
         """The clips that are still to be generated or scored."""
@@ -95,17 +102,10 @@ class Run:
         )
 
 
-def check(run: Run, model: Model) -> None:
-    """Refuse an estimator or a model that cannot be used, before a folder is written."""
-    open_estimator(run.estimator)
-    if not run.sampling.blind:
-        model.require_camera(instead=", or --blind")
-
-
 def prepare(run: Run, model: Model) -> None:
-    """Write the settings of the run, or refuse a folder that holds another run."""
+    """Write the settings of the run, or refuse a folder that holds another run. A run without a finished clip is replaced."""
     settings, file = run.settings(model), run.output / SETTINGS
-    if file.is_file():
+    if file.is_file() and run.has_finished_clips():
         existing, wanted = read_result(RunSettings, file).flat(), settings.flat()
         for name in wanted:
             if existing[name] != wanted[name]:
@@ -113,9 +113,18 @@ def prepare(run: Run, model: Model) -> None:
                     f"{run.output} holds a run with {name} {existing[name]!r}: expected {wanted[name]!r}, or another -o."
                 )
         return
-    if run.output.exists() and (not run.output.is_dir() or any(run.output.iterdir())):
+    if run.output.exists() and (not run.output.is_dir() or (any(run.output.iterdir()) and not file.is_file())):
         raise SightlineError(f"{run.output} is something else: expected a new folder, or that of a run to go on with.")
     write_result(file, settings)
+
+
+def withdraw(run: Run) -> None:
+    """Remove the settings of a run that stopped before its first clip was finished, so that another may take its folder."""
+    if not run.has_finished_clips():
+        (run.output / SETTINGS).unlink(missing_ok=True)
+        for folder in (run.output / "clips", run.output):
+            with suppress(OSError):  # it does not exist, or holds something else
+                folder.rmdir()
 
 
 def refuse_run_folder(output: Path) -> None:
@@ -132,8 +141,6 @@ def work(
     if not shard:
         on_done("every clip is finished: nothing is generated, and the report is written from the existing files")
         return
-    if not run.sampling.blind:
-        model.require_camera(instead=", or --blind")
     _ = model.pipe  # load it here: a model that cannot be loaded is not a failure of a clip
     _require_same_weights(run, model)
     estimator = open_estimator(run.estimator)
@@ -200,7 +207,8 @@ def _generate(sampling: Sampling, model: Model, case: Case, index: int) -> np.nd
         return generate(
             model.pipe, Image.fromarray(case.clip.frames[0]), case.clip.caption, case.trajectory,
             num_inference_steps=sampling.num_inference_steps, guidance_scale=sampling.guidance_scale,
-            camera_guidance_scale=sampling.camera_guidance_scale, blind=sampling.blind, seed=sampling.seed + index,
+            camera_guidance_scale=sampling.camera_guidance_scale, negative_prompt=sampling.negative_prompt,
+            blind=sampling.blind, seed=sampling.seed + index,
         )  # fmt: skip
     except torch.OutOfMemoryError:
         raise _NotGenerated("the GPU's memory is full: expected --offload model, or a smaller --size.") from None

@@ -18,8 +18,10 @@ from sightline.evaluation.pose_errors import pose_errors
 from sightline.evaluation.results import ClipResult, Failure, VideoScores
 from sightline.evaluation.revisit import appearance_scores, return_scores
 from sightline.evaluation.scores import ALIGNMENTS, POSE_ERRORS, pose_key
+from sightline.evaluation.units import same_unit
+from sightline.video import compress
 
-Which = Literal["generated", "true"]
+Which = Literal["generated", "true", "compressed"]
 Against = Literal["trajectory", "video"]
 Generate = Callable[[], np.ndarray]  # -> [T, H, W, 3] uint8, generated when it is called
 
@@ -45,8 +47,7 @@ class ClipScorer:
 
     def drop_non_finite(self) -> None:
         """A score that is nan or infinite becomes a failure, since it would spoil every mean."""
-        for which in ("generated", "true"):
-            video = self.video(which)
+        for which, video in (("generated", self.result.generated), ("true", self.result.ground_truth)):
             for name, value in list(video.scores.items()):
                 if not math.isfinite(value):
                     self.fail(f"{name} of the {which} video", f"it came out as {value}")
@@ -67,7 +68,8 @@ class ClipScorer:
             self.fail(stage, str(error))
             return None
         video = self.video(which)
-        video.confidence, video.details = estimate.confidence, estimate.details
+        if which != "compressed":
+            video.confidence, video.details = estimate.confidence, estimate.details
         if estimate.trajectory is None:
             self.fail(stage, estimate.failure or "the estimator gave no reason")
             return None
@@ -81,8 +83,8 @@ def score_standard(
     """Pose errors under every alignment, and every metric of the suite against the ground-truth video.
 
     against: "trajectory" measures pose errors to the commanded trajectory; "video" to the one that the same estimator finds
-    in the ground-truth video, as the paper does. The estimator floor is the error of the ground-truth video's own estimate
-    to the commanded trajectory.
+    in the ground-truth video, as the paper does. The estimator floor has the same reference: the error of the ground-truth
+    video's estimate, or, where that is the reference itself, of an estimate from the same video after H.264 compression.
     """
     case = scorer.case
     assert case.ground_truth is not None
@@ -90,16 +92,18 @@ def score_standard(
     true = scorer.estimate(estimator, case.ground_truth, "true")
     frames = generate()
     estimated = scorer.estimate(estimator, frames, "generated")
-    reference = case.trajectory if against == "trajectory" else true
-    if estimated is not None and reference is not None:
-        _add_pose_errors(scorer.result.generated, estimated, reference)
-    elif estimated is not None:
+    reference, floor = (case.trajectory, true) if against == "trajectory" else (true, None)
+    if estimated is not None and reference is None:
         scorer.fail(
             "pose of the generated video", "there is no reference: no trajectory was estimated from the true video"
         )
-    if true is not None:
-        _add_pose_errors(scorer.result.ground_truth, true, case.trajectory)
-    scores = suite.score(frames, case.ground_truth, case.clip.caption)
+    if against == "video" and true is not None and not estimator.reads_files:
+        compressed = compress(case.ground_truth, case.trajectory.fps)
+        floor = scorer.estimate(estimator, compressed, "compressed")
+    for which, found in (("generated", estimated), ("true", floor)):
+        if found is not None and reference is not None:
+            _add_pose_errors(scorer.video(which), found, reference)  # type: ignore[arg-type]  # a literal of Which
+    scores = suite.score(frames, case.ground_truth, case.clip.caption if case.clip.has_caption else None)
     scorer.generated_features, scorer.real_features = scores.generated, scores.real
     for name, values in scores.by_frame.items():
         scorer.result.generated.scores[name] = float(values.mean())
@@ -122,6 +126,7 @@ def score_revisit(scorer: ClipScorer, generate: Generate, estimator: Estimator, 
                 scorer.fail(f"pose of the {which} video", "the camera went nowhere, so it cannot be said to return")
             else:
                 video.scores |= scores
+                video.unit, video.reference_unit = trajectory.unit, case.trajectory.unit
                 video.by_frame |= _errors_by_frame(trajectory, case.trajectory)
         video.scores |= appearance_scores(frames, case.clip.frames[0], suite)
 
@@ -132,14 +137,20 @@ SCORERS: dict[str, Callable[[ClipScorer, Generate, Estimator, Suite, Any], None]
 
 
 def _add_pose_errors(video: VideoScores, estimated: Trajectory, reference: Trajectory) -> None:
+    """Under every alignment. Lengths that have no common unit are compared rescaled only; a rotation needs no unit."""
+    video.unit, video.reference_unit = estimated.unit, reference.unit
     for alignment in ALIGNMENTS:
-        errors = pose_errors(estimated, reference, alignment)
-        video.scores |= {pose_key(name, alignment): float(getattr(errors, name)) for name in POSE_ERRORS}
+        comparable = alignment == "rescaled" or same_unit(estimated.unit, reference.unit)
+        errors = pose_errors(estimated, reference, alignment if comparable else "rescaled")
+        names = POSE_ERRORS if comparable else ("rot_err",)
+        video.scores |= {pose_key(name, alignment): float(getattr(errors, name)) for name in names}
     video.by_frame |= _errors_by_frame(estimated, reference)
 
 
 def _errors_by_frame(estimated: Trajectory, reference: Trajectory) -> dict[str, list[float]]:
-    """Raw errors of each frame, for the plots."""
+    """Raw errors of each frame, for the plots; only rotations where lengths have no common unit."""
+    if not same_unit(estimated.unit, reference.unit):
+        return {"rot_err": _round(pose_errors(estimated, reference, "rescaled").rotation)}
     errors = pose_errors(estimated, reference, "raw")
     return {"rot_err": _round(errors.rotation), "trans_err": _round(errors.translation)}
 

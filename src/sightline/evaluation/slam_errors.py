@@ -17,6 +17,7 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.checks import whole_number
 from sightline.errors import SightlineError
 from sightline.evaluation.pose_errors import paired_poses
+from sightline.evaluation.units import require_same_unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,8 @@ def umeyama_ate(
     """
     if group not in ("se3", "sim3"):
         raise SightlineError(f"group is {group!r}: expected 'se3' or 'sim3'.")
+    if group == "se3":
+        require_same_unit(estimated, reference, "group se3 keeps the scale", "group='sim3'")
     ours, truth = (poses[:, :3, 3] for poses in paired_poses(estimated, reference))
     our_mean, true_mean = ours.mean(0), truth.mean(0)
     a, b = ours - our_mean, truth - true_mean
@@ -82,6 +85,7 @@ def umeyama_ate(
 def relative_pose_errors(estimated: Trajectory | Any, reference: Trajectory | Any, delta: int = 1) -> RelativeErrors:
     """Relative pose error over every pair of frames `delta` apart."""
     delta = whole_number("delta", delta)
+    require_same_unit(estimated, reference, "relative errors keep the scale", "trajectories scaled to one length")
     ours, truth = paired_poses(estimated, reference)
     if len(ours) <= delta:
         raise SightlineError(f"delta is {delta}: expected less than the {len(ours)} frames of the trajectories.")

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from sightline.evaluation.metrics.suite import METRICS
-from sightline.evaluation.results import Counts, MeanScore, RunResults
+from sightline.evaluation.results import CaseSettings, Counts, MeanScore, RunResults, Sampling
 from sightline.evaluation.scores import POSE_ERRORS, REVISIT_SCORES, SCORES, pose_key
+from sightline.evaluation.units import same_unit, unit_words
 
 _COUNTS = ("n asked", "n scored", "n failed")
 _QUALITY = tuple(name for name, metric in METRICS.items() if not metric.distance)
 _DISTANCES = tuple(name for name, metric in METRICS.items() if metric.distance)
 NO_VALUE = "-"
-ESTIMATOR_FLOOR = "estimator floor: the true videos"
+# Where the true video is the reference itself, its floor is measured on a compressed copy (see scoring.score_standard).
+_FLOOR = {"trajectory": "estimator floor: the true videos", "video": "estimator floor: the true videos, compressed"}
 
 
 def markdown(runs: Sequence[RunResults]) -> str:
     """The tables of one run, or of several runs of one protocol with a row each. The estimator floor is the last row."""
     protocol = runs[0].protocol
-    parts = [f"# {protocol.capitalize()}", _method(runs[0]), _left_out(runs)]
+    parts = [f"# {protocol.capitalize()}", _method(runs[0]), *map(_units, runs), _left_out(runs), *map(_paper, runs)]
     if protocol == "revisit":
         parts.append(_table("Camera return and appearance recovery", REVISIT_SCORES, (), runs))
     elif protocol == "beyond":
@@ -45,6 +48,11 @@ def format_number(value: float | None) -> str:
         return NO_VALUE
     value = 0.0 if abs(value) < 1e-9 else value
     return f"{value:.4g}" if abs(value) < 1000 else f"{value:.1f}"
+
+
+def floor_label(run: RunResults) -> str:
+    """What the row of the estimator floor is called."""
+    return _FLOOR["trajectory" if run.protocol == "revisit" else run.settings.against]
 
 
 def _mean(means: dict[str, MeanScore], key: str) -> str:
@@ -98,7 +106,7 @@ def _rows(
     first = runs[0]
     halves = [_distance(first, key, between_halves=True) for key in distances]
     floor = cells(first.estimator_floor)
-    return [*rows, [ESTIMATOR_FLOOR, *floor, *halves, *_counts(first.counts, estimator_floor=True)]]
+    return [*rows, [floor_label(first), *floor, *halves, *_counts(first.counts, estimator_floor=True)]]
 
 
 def _method(run: RunResults) -> str:
@@ -115,16 +123,60 @@ def _method(run: RunResults) -> str:
             "trajectory": "the commanded trajectory",
             "video": "the same estimator's trajectory of the true video",
         }[settings.against]
-        metres = not cases.near_depth and all(source.get("unit") == "metre" for source in cases.sources)
         poses = (
-            f"Pose errors compare anchored trajectories with {reference}: means over frames (frame 0 counted), then over "
-            f"clips. Raw lengths are in {'metres' if metres else 'the unit of each trajectory'}"
+            f"Pose errors compare anchored trajectories with {reference}: means over frames (frame 0 counted), then "
+            "over clips"
         )
     return (
-        f"{poses}. Estimator: {settings.estimator}. Sources: {sources}. {sampling.num_inference_steps} steps, text guidance "
-        f"{sampling.guidance_scale:g}, camera guidance {sampling.camera_guidance_scale:g}, seeds from {sampling.seed}. `n` "
+        f"{poses}. Estimator: {settings.estimator}. Sources: {sources}; {cases.num_frames} frames of "
+        f"{cases.width}x{cases.height}, every {'frame' if cases.stride == 1 else f'{cases.stride}th frame'} of a shot. "
+        f"{sampling.num_inference_steps} steps, text guidance {sampling.guidance_scale:g}, camera guidance "
+        f"{sampling.camera_guidance_scale:g}, seeds from "
+        f"{sampling.seed}{_prompts(sampling, cases)}. `n` "
         "counts the clips whose camera was asked for, scored, and could not be scored; image metrics cover every clip that "
         f"was generated ({run.counts.generated} of {run.counts.asked})."
+    )
+
+
+def _prompts(sampling: Sampling, cases: CaseSettings) -> str:
+    """The prompts that do not come from a caption."""
+    text = "" if sampling.negative_prompt is None else f", negative prompt {sampling.negative_prompt!r}"
+    if without := cases.clips - cases.with_caption:
+        text += f". {without} of {cases.clips} clips have no caption; their prompt is {cases.default_caption!r}"
+    return text
+
+
+def _units(run: RunResults) -> str:
+    """The unit of raw lengths, and which clips have none because estimate and reference share no unit."""
+    if run.protocol == "revisit":  # has no raw lengths
+        return ""
+    videos = [clip.generated for clip in run.clips if clip.generated.unit is not None]
+    pairs = Counter((str(video.unit), str(video.reference_unit)) for video in videos)
+    shared = {unit for unit, reference in pairs if same_unit(unit, reference)}
+    sentences = [f"Raw lengths are in {' or '.join(map(unit_words, sorted(shared)))}."] if shared else []
+    sentences += [
+        f"Raw lengths of {count} clip{'s' * (count > 1)} are left out: the estimated trajectory is in {unit_words(unit)} and its "
+        f"reference in {unit_words(reference)}; lengths are compared rescaled, each trajectory over its own maximum."
+        for (unit, reference), count in pairs.items()
+        if not same_unit(unit, reference)
+    ]
+    return " ".join(sentences)
+
+
+def _paper(run: RunResults) -> str:
+    """What the paper fixes, where the run differs, and what the paper leaves open."""
+    record = run.settings.paper
+    if record is None:
+        return ""
+    deviations = record.deviations or ["none"]
+    return "\n\n".join(
+        [
+            f"## {run.label} and the paper's protocol",
+            f"The paper fixes {'; '.join(record.fixed)}. Deviations of this run:",
+            "\n".join(f"- {line}" for line in deviations),
+            "Not stated in the paper, and chosen here:",
+            "\n".join(f"- {line}" for line in record.left_open),
+        ]
     )
 
 

@@ -41,6 +41,10 @@ class ShotBatch:
         """What metres are multiplied by in the trajectory of a clip of this shot."""
         return self.units_per_metre[index] * spec.scale(self.trajectories[index], eta)
 
+    def unit(self, index: int, spec: ClipSpec, eta: float) -> str:
+        """The unit of the trajectory of a clip of this shot."""
+        return spec.unit(self.trajectories[index], eta)
+
 
 class Source(ABC):
     """A dataset of shots with cameras. A shot is one continuous take and is identified by its name.
@@ -82,6 +86,10 @@ class Source(ABC):
         """The caption of these frames of a shot; None where the source has none."""
         return None
 
+    def has_caption(self, shot: str, indices: Sequence[int]) -> bool:
+        """Whether `caption` has one for these frames."""
+        return bool(self.caption(shot, indices))
+
     def scene(self, shot: str) -> str:
         """The place that a shot shows. All shots of a scene are in the same part of the split."""
         return shot
@@ -97,6 +105,10 @@ class Source(ABC):
     def sample_shots(self, shots: Sequence[str]) -> ShotBatch:
         """The scenes and cameras of several shots, not yet rendered. Only for sources that render their shots."""
         raise SightlineError(f"{self.name} is recorded video: expected a source that renders its shots.")
+
+    def knows_depth(self, spec: ClipSpec) -> bool:
+        """Whether `depth` is known for such clips."""
+        return False
 
     def depth(self, shot: str, frame: int, spec: ClipSpec) -> np.ndarray | None:  # -> [H, W]
         """Depth of a frame along the optical axis, in the unit of the clip's trajectory; None where it is unknown."""

@@ -85,6 +85,9 @@ class Worlds(Source):
     def caption(self, shot: str, indices: Sequence[int]) -> str | None:
         return self._sample(shot).scenes.captions[0]
 
+    def has_caption(self, shot: str, indices: Sequence[int]) -> bool:
+        return True  # without building the scene
+
     def for_spec(self, spec: ClipSpec) -> Source:
         return Worlds(
             self.style,
@@ -131,6 +134,9 @@ class Worlds(Source):
             for index, trajectory in enumerate(reported)
         )
         return ShotBatch(scenes, true, (1.0,) * len(true))
+
+    def knows_depth(self, spec: ClipSpec) -> bool:
+        return self.renders(spec)
 
     def depth(self, shot: str, frame: int, spec: ClipSpec) -> np.ndarray | None:  # -> [H, W]
         if not self.renders(spec):

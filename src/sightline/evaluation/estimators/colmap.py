@@ -10,7 +10,7 @@ import importlib
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from sightline.errors import SightlineError
 from sightline.evaluation.estimators._metric import metric_scale, pin_to_depth
 from sightline.evaluation.estimators._turning import Pair, rotations_alone
 from sightline.evaluation.estimators.protocol import Estimate, Hints, check_video, failure
+from sightline.evaluation.units import ARBITRARY, SCENE
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,13 @@ class Colmap:
     seed: int = 0
     threads: int = -1
     name: str = "colmap"
+    reads_files: ClassVar[bool] = False
+
+    def unit(self, clip_unit: str, has_depth: bool) -> str | None:
+        return clip_unit if has_depth else ARBITRARY
+
+    def require_installed(self) -> None:
+        _pycolmap()
 
     def estimate(self, video: np.ndarray, hints: Hints) -> Estimate:
         video = check_video(video)
@@ -154,7 +162,7 @@ class Colmap:
     ) -> Trajectory:  # fmt: skip
         intrinsics, xi = (camera.double(), 0.0) if known is None else known
         height, width = video.shape[1:3]
-        unit = "arbitrary" if not metric else hints.lens.unit if hints.lens is not None else "scene"
+        unit = ARBITRARY if not metric else hints.lens.unit if hints.lens is not None else SCENE
         fps = hints.lens.fps if hints.lens is not None else 16.0
         return Trajectory(poses, intrinsics, width, height, xi=xi, unit=unit, fps=fps)
 

@@ -8,6 +8,7 @@ and no training, and is made for videos of 64 to 256 pixels whose views overlap 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -45,6 +46,13 @@ class Direct:
     max_lost: float = 0.25
     """Fraction of lost frames above which the video is a failure."""
     name: str = "direct"
+    reads_files: ClassVar[bool] = False
+
+    def unit(self, clip_unit: str, has_depth: bool) -> str | None:
+        return clip_unit
+
+    def require_installed(self) -> None:
+        """It needs nothing but torch."""
 
     @torch.no_grad()
     def estimate(self, video: np.ndarray, hints: Hints) -> Estimate:

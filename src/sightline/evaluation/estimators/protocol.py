@@ -75,8 +75,8 @@ class Hints:
 class Estimate:
     """The cameras of a video according to an estimator.
 
-    trajectory: anchored at frame 0, camera-to-world, in the unit of the hints' depth; without depth, in a scale of the
-        estimator's own (unit "arbitrary"). None for a failure.
+    trajectory: anchored at frame 0, camera-to-world. Its unit is that of the hints' lens where their depth gave the scale,
+        "metre" where the estimator knows metres itself, otherwise "arbitrary". None for a failure.
     failure: one sentence for a failure, otherwise None.
     confidence: 0..1, the fraction of the evidence that agrees with the estimate.
     details: the estimator's own numbers, serializable as json.
@@ -89,7 +89,19 @@ class Estimate:
 
 
 class Estimator(Protocol):
+    """reads_files: whether estimates come from files that another program writes, one for each video."""
+
     name: str
+    reads_files: bool
+
+    def unit(self, clip_unit: str, has_depth: bool) -> str | None:
+        """The unit that estimates will have (see Trajectory.unit), for clips in this unit, with or without the depth of frame 0;
+        None where only the file of an estimate tells."""
+        ...
+
+    def require_installed(self) -> None:
+        """Refuse an estimator whose program, package or files are missing, before a model is loaded for it."""
+        ...
 
     def estimate(self, video: np.ndarray, hints: Hints) -> Estimate:
         """Estimate the cameras of a video [T, H, W, 3] uint8. A video that cannot be estimated gives a failure; wrong arguments

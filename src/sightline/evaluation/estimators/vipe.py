@@ -17,6 +17,7 @@ import numpy as np
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from sightline.evaluation.estimators.protocol import Estimate, Hints, check_video, failure
+from sightline.evaluation.units import METRE
 from sightline.video import save_video
 
 
@@ -32,6 +33,19 @@ class Vipe:
     """Seconds after which a run of the tool is stopped."""
     name: str = "vipe"
 
+    @property
+    def reads_files(self) -> bool:
+        return self.folder is not None
+
+    def unit(self, clip_unit: str, has_depth: bool) -> str | None:
+        return METRE
+
+    def require_installed(self) -> None:
+        if self.folder is None and shutil.which(self.command) is None:
+            raise SightlineError(
+                f"{self.command} is not installed: expected ViPE's command line tool, or the option folder with its output."
+            )
+
     def estimate(self, video: np.ndarray, hints: Hints) -> Estimate:
         video = check_video(video)
         if self.folder is not None:
@@ -40,10 +54,7 @@ class Vipe:
                     f"folder is {self.folder}: expected the video's name in the hints to find its poses."
                 )
             return self._read(Path(self.folder), hints.name, video, hints)
-        if shutil.which(self.command) is None:
-            raise SightlineError(
-                f"{self.command} is not installed: expected ViPE's command line tool, or the option folder with its output."
-            )
+        self.require_installed()
         with tempfile.TemporaryDirectory(prefix="sightline-vipe-") as work:
             clip, out = Path(work) / "clip.mp4", Path(work) / "out"
             save_video(video, clip, fps=hints.lens.fps if hints.lens is not None else 16.0)
@@ -80,4 +91,4 @@ class Vipe:
             keep = np.minimum(np.arange(len(video)), len(trajectory) - 1)
             poses, intrinsics = trajectory.camera_to_world[keep], trajectory.intrinsics[keep]
             trajectory = trajectory.replace(camera_to_world=poses, intrinsics=intrinsics)
-        return Estimate(trajectory.anchored(), None, fraction, details)
+        return Estimate(trajectory.anchored().replace(unit=METRE), None, fraction, details)

@@ -39,14 +39,17 @@ METRICS: dict[str, Metric] = {
     "dino": Metric("DINOv2", "higher", "dino"),
     "fvd": Metric("FVD", "lower", "i3d", distance=True),
     "fvd_c": Metric("FVD_c", "lower", "i3d", distance=True),
+    "fvd_16": Metric("FVD, 16 frames", "lower", "i3d", distance=True),
+    "fvd_c_16": Metric("FVD_c, 16 frames", "lower", "i3d", distance=True),
     "fid": Metric("FID", "lower", "inception", distance=True),
 }
 GROUPS = {
     "offline": tuple(name for name, metric in METRICS.items() if metric.network is None),
-    "paper": ("psnr", "ssim", "lpips", "dino", "clip_text", "fvd", "fvd_c", "fid"),
+    "paper": ("psnr", "ssim", "lpips", "dino", "clip_text", "fvd", "fvd_c", "fvd_16", "fvd_c_16", "fid"),
     "all": tuple(METRICS),
     "none": (),
 }
+WINDOW = 16  # frames of a window of fvd_16 and fvd_c_16, as FVD was published
 DEFAULT_METRICS = ("offline", "lpips")  # LPIPS is left out where its package is missing
 
 
@@ -82,6 +85,14 @@ class Suite:
         self.networks: dict[str, Any] = {}
         self.left_out: dict[str, str] = {}  # metric -> why it is left out
 
+    def leave_out(self, names: Iterable[str], reason: str) -> None:
+        """Drop those of these metrics that the suite has, and remember why."""
+        lost = [name for name in self.names if name in set(names)]
+        if lost:
+            self.left_out |= dict.fromkeys(lost, reason)
+            self.names = tuple(name for name in self.names if name not in lost)
+            _log.warning("left out %s: %s", " and ".join(METRICS[name].title for name in lost), reason)
+
     def open(self, leave_out: bool = False) -> Suite:
         """Load the networks. leave_out: a metric whose weights are missing is left out with a note instead of refused."""
         for network in dict.fromkeys(METRICS[name].network for name in self.names):
@@ -92,14 +103,14 @@ class Suite:
             except SightlineError as error:
                 if not leave_out:
                     raise
-                lost = [name for name in self.names if METRICS[name].network == network]
-                self.left_out |= dict.fromkeys(lost, str(error))
-                _log.warning("left out %s: %s", " and ".join(METRICS[name].title for name in lost), error)
-        self.names = tuple(name for name in self.names if name not in self.left_out)
+                self.leave_out([name for name in self.names if METRICS[name].network == network], str(error))
         return self
 
-    def score(self, video: Any, ground_truth: Any, caption: str) -> SuiteScores:
-        """Every metric of a generated video [T, H, W, 3] against the ground-truth video of the same shape."""
+    def score(self, video: Any, ground_truth: Any, caption: str | None) -> SuiteScores:
+        """Every metric of a generated video [T, H, W, 3] against the ground-truth video of the same shape.
+
+        caption: None for a clip that has none, and therefore no similarity to its text.
+        """
         generated, real = as_frames(video), as_frames(ground_truth)
         scores = SuiteScores()
         cache: dict[tuple[str, bool], Tensor] = {}
@@ -118,13 +129,17 @@ class Suite:
             elif name == "lpips":
                 scores.by_frame[name] = self.networks["lpips"].frames(generated, real)
             elif name == "clip_text":
+                if caption is None:
+                    continue
                 of_frames, of_text = features("clip", False), self.networks["clip"].text(caption)
                 scores.by_frame[name] = 100 * np.maximum(cosine(of_frames, of_text.expand_as(of_frames)), 0)
             elif name == "clip_frames":
                 scores.by_frame[name] = consecutive_cosine(features("clip", False))
-            elif name in ("fvd", "fvd_c"):
+            elif network == "i3d":
+                cropped, windowed = name.startswith("fvd_c"), name.endswith("_16")
                 for store, frames in ((scores.generated, generated), (scores.real, real)):
-                    store[name] = self.networks["i3d"].clip(frames, cropped=name == "fvd_c").numpy()
+                    windows = _windows(frames) if windowed else [frames]
+                    store[name] = torch.cat([self.networks["i3d"].clip(part, cropped) for part in windows]).numpy()
             elif METRICS[name].distance:
                 scores.generated[name], scores.real[name] = (
                     features(network, which).numpy() for which in (False, True)
@@ -132,3 +147,12 @@ class Suite:
             else:
                 scores.by_frame[name] = cosine(features(network, False), features(network, True))
         return scores
+
+
+def _windows(frames: np.ndarray) -> list[np.ndarray]:  # [T, H, W, 3] -> [WINDOW, H, W, 3] each
+    """The windows that follow one another from frame 0 on; frames after the last whole one are left out."""
+    if len(frames) < WINDOW:
+        raise SightlineError(
+            f"video has {len(frames)} frames: expected at least {WINDOW} for FVD on windows of that many."
+        )
+    return [frames[start : start + WINDOW] for start in range(0, len(frames) - WINDOW + 1, WINDOW)]
