@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,28 @@ def read_video_frames(path: Path, indices: Sequence[int], expected_frames: int) 
     except (OSError, ValueError, IndexError) as error:  # PyAV's errors are OSErrors and ValueErrors
         raise SightlineError(f"{path}: cannot be decoded ({reason(error)}), expected a video.") from None
     raise SightlineError(f"{path}: ends before frame {last}, expected {expected_frames} frames.")
+
+
+@dataclass(frozen=True)
+class VideoInfo:
+    """Size and frame rate of a video; fps is None where the file does not state it."""
+
+    width: int
+    height: int
+    fps: float | None
+
+
+def video_info(path: Path) -> VideoInfo:
+    """What the header of a video states. Nothing is decoded."""
+    import av
+
+    try:
+        with av.open(str(path)) as container:
+            stream = container.streams.video[0]
+            rate = stream.average_rate
+            return VideoInfo(stream.width, stream.height, float(rate) if rate else None)
+    except (av.FFmpegError, OSError, IndexError) as error:
+        raise SightlineError(f"{path}: cannot be read ({reason(error)}), expected a video.") from None
 
 
 def compress(frames: np.ndarray, fps: float = 16.0) -> np.ndarray:  # [T, H, W, 3] uint8, twice

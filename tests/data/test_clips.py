@@ -212,7 +212,7 @@ def test_a_missing_caption_is_the_default_one(tmp_path: Path):
         ("re10k", "source is 're10k': expected KIND:PLACE"),
         ("kitchen:/tmp", "expected KIND:PLACE with KIND one of re10k, dl3dv"),
         ("re10k:/nowhere/at/all", "found no folder there"),
-        ("dl3dv:.?size=3", "size is no option of dl3dv: expected one of images, fps, name, eta"),
+        ("dl3dv:.?size=3", "size is no option of dl3dv: expected one of images, fps, points, name, eta"),
         ("dl3dv:.?fps=fast", "fps of dl3dv is 'fast': expected a number"),
         ("dl3dv:.?eta=0", "eta is 0"),
     ],

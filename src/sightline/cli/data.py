@@ -1,6 +1,6 @@
 """sightline data: preview sources of video with cameras, measure their camera motion, and cache their latents.
 
-A SOURCE is KIND:PLACE?option=value&option=value, with KIND one of re10k, dl3dv, panshot, omniworld and worlds:
+A SOURCE is KIND:PLACE?option=value&option=value, with KIND one of re10k, dl3dv, panshot, omniworld, folder and worlds:
 re10k:/data/re10k?split=test, dl3dv:/data/dl3dv?images=images_8, worlds:walkthrough?clips=500. Every kind takes eta
 and name; docs/data.md lists the layouts and the other options.
 """

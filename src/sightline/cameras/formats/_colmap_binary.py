@@ -43,6 +43,13 @@ class _Records:
                 raise self._file.error(f"found a name of more than {_MAX_NAME} bytes, expected a file name.")
         return name.decode("utf-8", errors="replace")
 
+    def require(self, count: int) -> None:
+        """Refuse a file with fewer bytes left."""
+        if count > self._left:
+            raise self._file.error(
+                f"found {self._left} bytes where {count} should follow, expected a whole COLMAP model."
+            )
+
     def skip(self, count: int) -> None:
         self._spend(count)
         self._stream.seek(count, os.SEEK_CUR)
@@ -52,10 +59,7 @@ class _Records:
         return self._stream.read(count)
 
     def _spend(self, count: int) -> None:
-        if count > self._left:
-            raise self._file.error(
-                f"found {self._left} bytes where {count} should follow, expected a whole COLMAP model."
-            )
+        self.require(count)
         self._left -= count
 
 
@@ -89,14 +93,31 @@ def read_images(file: InputFile) -> list[Image]:
         (count,) = records.take("Q")
         file.check_frame_count(count)
         for _ in range(count):
-            records.take("I")
+            (identity,) = records.take("I")
             pose = records.finite(7)
             (camera_id,) = records.take("I")
             name = records.text()
             (points,) = records.take("Q")
             records.skip(points * _POINT_BYTES)
-            images.append(Image(name, camera_id, pose))
+            images.append(Image(name, camera_id, pose, identity=identity))
     return images
+
+
+def read_points(file: InputFile) -> tuple[list[list[float]], list[tuple[int, int]]]:
+    """Where each point of points3D.bin is, and (id of an image, index of a point) of every sighting."""
+    places: list[list[float]] = []
+    seen: list[tuple[int, int]] = []
+    with _records(file) as records:
+        (count,) = records.take("Q")
+        for _ in range(count):
+            records.skip(8)
+            place = records.finite(3)
+            records.skip(3 + 8)  # colour, error
+            (length,) = records.take("Q")
+            records.require(8 * length)  # before a wrong length allocates anything
+            seen += [(image, len(places)) for image in records.take(f"{2 * length}I")[::2]]
+            places.append(place)
+    return places, seen
 
 
 def cameras_bytes(cameras: dict[int, Camera]) -> bytes:

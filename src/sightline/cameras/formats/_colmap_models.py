@@ -21,6 +21,7 @@ class Image:
     camera_id: int
     pose: list[float]  # qw qx qy qz tx ty tz, world-to-camera
     line: int = 0  # in a text file
+    identity: int = 0  # by which points name the images that see them
 
 
 # id in binary files, number of parameters, number of focal lengths. Fisheye models are left out on purpose: without

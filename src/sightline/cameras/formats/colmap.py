@@ -35,7 +35,7 @@ class _Model:
 def read(file: InputFile, *, fps: Any = defaults.FPS) -> Trajectory:
     model = _find(file)
     cameras = _colmap_binary.read_cameras(model.cameras) if model.binary else _read_cameras(model.cameras)
-    images = _colmap_binary.read_images(model.images) if model.binary else _read_images(model.images)
+    images = _images(model)
     model.images.check_frame_count(len(images))
     images.sort(key=lambda image: natural_key(image.name))
     lines = None if model.binary else [image.line for image in images]
@@ -121,6 +121,16 @@ def _find(file: InputFile) -> _Model:
     return _Model(InputFile(file.path.with_name("cameras" + file.path.suffix)), file, binary)
 
 
+def read_model_images(file: InputFile) -> tuple[list[Image], bool]:
+    """The images of a model, and whether it is binary."""
+    model = _find(file)
+    return _images(model), model.binary
+
+
+def _images(model: _Model) -> list[Image]:
+    return _colmap_binary.read_images(model.images) if model.binary else _read_images(model.images)
+
+
 def _read_cameras(file: InputFile) -> dict[int, Camera]:
     cameras = {}
     for line, text in file.rows:
@@ -157,7 +167,8 @@ def _read_images(file: InputFile) -> list[Image]:
         if len(tokens) != 10:
             raise file.error(f"found {len(tokens)} columns, expected {_IMAGE_LINE}.", line)
         pose = [file.parsed(token, "a pose number", line) for token in tokens[1:8]]
-        images.append(Image(tokens[9].strip(), _identity(file, tokens[8], line), pose, line))
+        identity, camera = (_identity(file, token, line) for token in (tokens[0], tokens[8]))
+        images.append(Image(tokens[9].strip(), camera, pose, line, identity))
         file.check_frame_count(len(images))
         expect_points = True
     return images

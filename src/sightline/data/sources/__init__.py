@@ -9,6 +9,7 @@ from typing import Any
 
 from sightline.data.sources._source import Source
 from sightline.data.sources.dl3dv import DL3DV
+from sightline.data.sources.folder import VideoFolder
 from sightline.data.sources.omniworld import OmniWorld
 from sightline.data.sources.panshot import PanShot
 from sightline.data.sources.re10k import RealEstate10K
@@ -23,13 +24,14 @@ __all__ = [
     "PanShot",
     "RealEstate10K",
     "Source",
+    "VideoFolder",
     "Worlds",
     "open_source",
     "open_sources",
 ]
 
 SOURCES: dict[str, type[Source]] = {
-    source.kind: source for source in (RealEstate10K, DL3DV, PanShot, OmniWorld, Worlds)
+    source.kind: source for source in (RealEstate10K, DL3DV, PanShot, OmniWorld, VideoFolder, Worlds)
 }
 
 

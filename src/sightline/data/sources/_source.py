@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.checks import number
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.frames import FrameReader, ImageFiles, VideoFile
+from sightline.data.near_depth import find_sparse_model, near_depth_from_points
 from sightline.errors import SightlineError
 from sightline.files import reason
 from sightline.images import IMAGE_SUFFIXES
@@ -125,12 +127,25 @@ class FolderSource(Source):
     def __init__(self, root: str | Path, *, name: str | None, eta: float | None, **options: Any) -> None:
         super().__init__(name, eta)
         self.options = options
+        self.reads_near_depth = True
         self.root = Path(root)
         if not self.root.is_dir():
             raise SightlineError(f"{self.root}: found no folder there, expected {self.kind} data.")
 
     def settings(self) -> dict[str, Any]:
         return {**super().settings(), **self.options}
+
+    def for_spec(self, spec: ClipSpec) -> Source:
+        """Points of a reconstruction are large, and are only read where clips are divided by their near depth."""
+        source = copy.copy(self)
+        source.reads_near_depth = spec.near_depth
+        return source
+
+    def with_near_depth(self, trajectory: Trajectory, models: Sequence[Path], names: Sequence[str]) -> Trajectory:
+        """The trajectory with the near depth of the first sparse model that exists. names: the picture of each frame."""
+        if not self.reads_near_depth or (model := find_sparse_model(models)) is None:
+            return trajectory
+        return trajectory.replace(near_depth=near_depth_from_points(model, trajectory, names))
 
     def folder(self, name: str | None, candidates: Sequence[str], what: str) -> Path:
         """The folder that an option names, or without one the first candidate that exists."""

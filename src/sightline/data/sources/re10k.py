@@ -6,6 +6,7 @@
       frames/[train/]0000cc6d8b108390/52553000.png    or pictures named by the timestamp of their pose line
       annotations/train.json                          optional, CameraCtrl: [{clip_name, clip_path, pose_file, caption}]
       captions/train.json                             optional: {"0000cc6d8b108390.mp4": ["caption"]}
+      sparse/[train/]0000cc6d8b108390/images.bin      optional: a COLMAP model, for the near depth; also points3D.bin, or .txt
 
 World-to-camera poses, OpenCV axes, intrinsics as fractions of the picture. Whole YouTube videos are not cut into shots here.
 """
@@ -39,20 +40,22 @@ class RealEstate10K(FolderSource):
         pictures: str | None = None,
         annotations: str | None = None,
         captions: str | None = None,
+        points: str = "sparse",
         name: str | None = None,
         eta: float | None = None,
     ) -> None:
-        """poses, pictures, annotations, captions: folders and files below the root, where they have other names than above."""
+        """poses, pictures, annotations, captions, points: folders and files below the root, if named otherwise than above."""
         options = {
             "split": split,
             "poses": poses,
             "pictures": pictures,
             "annotations": annotations,
             "captions": captions,
+            "points": points,
         }
         super().__init__(root, name=name, eta=eta, **options)
         self.split = split
-        self._poses, self._pictures = poses, pictures
+        self._poses, self._pictures, self._points = poses, pictures, points
         self._annotations = self._file(annotations, f"annotations/{split}.json")
         self._captions = self._file(captions, f"captions/{split}.json")
 
@@ -62,7 +65,13 @@ class RealEstate10K(FolderSource):
         return sorted(path.stem for path in self._pose_folder.glob("*.txt"))
 
     def trajectory(self, shot: str) -> Trajectory:
-        return formats.load(self._pose_file(shot), format="re10k")
+        trajectory = formats.load(self._pose_file(shot), format="re10k")
+        if not self.reads_near_depth:
+            return trajectory
+        folders = [self.root / self._points / self.split / shot, self.root / self._points / shot]
+        models = [folder / inside for folder in folders for inside in ("", "0", "sparse/0")]
+        names = [str(stamp) for stamp in txt.timestamps(InputFile(self._pose_file(shot)))]
+        return self.with_near_depth(trajectory, models, names)
 
     def frames(self, shot: str) -> FrameReader:
         stamps = txt.timestamps(InputFile(self._pose_file(shot)))
