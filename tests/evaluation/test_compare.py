@@ -13,7 +13,7 @@ import pytest
 
 from sightline import cli
 from sightline.errors import SightlineError
-from sightline.evaluation import compare, vbench
+from sightline.evaluation import compare, efficiency, vbench
 from sightline.evaluation.gather import mean_scores
 from sightline.evaluation.results import (
     CaseSettings,
@@ -131,16 +131,68 @@ def test_runs_that_did_something_else_are_refused(tmp_path):
             compare.read_runs([first, write_run(tmp_path / str(number), [0.1], settings=changed(name, value))])
 
 
-def test_efficiency_counts_every_step(model_folder, tmp_path, capsys):
-    line = f"--model {model_folder / 'model'} --camera {model_folder / 'one'} --num-frames 5 --size 64x64"
-    line += " --num-inference-steps 3 --guidance-scale 1"
-    assert cli.main(["evaluate", "efficiency", *line.split(), "--runs", "2", "-o", str(tmp_path / "out")]) == 0
-    results = json.loads((tmp_path / "out/results.json").read_text())
-    assert [len(steps) for steps in results["seconds_of_each_step"]] == [3, 3] and results["encoding"] == "scope"
-    assert results["counts"] == {"asked": 2, "scored": 2, "failed": 0, "steps": 6}
-    assert 0 < results["step_seconds"]["mean"] < 10 and 0 < results["peak_gib"] < 100
+FILM = "--num-frames 5 --size 64x64 --num-inference-steps 3"
+
+
+def test_efficiency_measures_several_methods_by_one_command_and_runs_are_compared(model_folder, tmp_path, capsys):
+    own, others = tmp_path / "own", tmp_path / "others"
+    line = ["evaluate", "efficiency", "--model", str(model_folder / "model"), *FILM.split(), "--guidance-scale", "1"]
+    assert cli.main([*line, "--camera", str(model_folder / "one"), "--runs", "2", "-o", str(own)]) == 0
+    found = json.loads((own / "results.json").read_text())
+    (method,) = found["methods"]
+    assert [len(steps) for steps in method["seconds_of_each_step"]] == [3, 3] and method["encoding"] == "scope"
+    assert 0 < method["step_seconds"]["mean"] < 10 and 0 < method["peak_gb"] < 100
     told = capsys.readouterr().out
-    assert "| Method | Camera integration | Step latency (s) ↓ |" in told and "one pass a step" in told
+    assert "Peak memory (GB)" in told and "1 pass a step" in told and "| one | Additive Q/K injection |" in told
+
+    methods = ["--methods", "scope?gate_hidden=4", "cameractrl", str(model_folder / "two"), "stock"]
+    assert cli.main([*line, *methods, "-o", str(others)]) == 0
+    found = json.loads((others / "results.json").read_text())
+    assert [one["encoding"] for one in found["methods"]] == ["scope", "cameractrl", "scope", "stock"]
+    assert [one["label"] for one in found["methods"]] == ["scope?gate_hidden=4", "cameractrl", "two", "stock"]
+    assert found["settings"]["paper"] is None and not any(one["failure"] for one in found["methods"])
+
+    capsys.readouterr()
+    assert cli.main(["evaluate", "compare", str(own), str(others), "-o", str(tmp_path / "both")]) == 0
+    told = capsys.readouterr().out
+    assert told.count("\n| ") == 6 and "over one" in told and "compare.md" in told
+    ratios = json.loads((tmp_path / "both/compare.json").read_text())["over_first"]
+    assert ratios[0] == 1 and len(ratios) == 5
+    run = write_run(tmp_path / "run", [0.1])
+    assert cli.main(["evaluate", "compare", str(own), str(run), "-o", str(tmp_path / "no")]) == cli.FAULT
+    assert "efficiency runs are given with runs of another protocol" in capsys.readouterr().err
+    content = json.loads((others / "results.json").read_text())
+    content["settings"]["num_frames"] = 9
+    (others / "results.json").write_text(json.dumps(content))
+    assert cli.main(["evaluate", "compare", str(own), str(others), "-o", str(tmp_path / "no")]) == cli.FAULT
+    assert "has num_frames 9: expected 5" in capsys.readouterr().err
+    assert cli.main([*line, "--methods", "ucpee", "-o", str(tmp_path / "no")]) == cli.FAULT
+    assert "methods has 'ucpee'" in capsys.readouterr().err
+
+
+def test_efficiency_by_the_paper_s_protocol_has_its_methods_steps_and_guidance(
+    model_folder, tmp_path, capsys, monkeypatch
+):
+    asked = []
+    real = efficiency.generate
+    monkeypatch.setattr(
+        efficiency, "generate", lambda *a, **k: asked.append(k) or real(*a, **{**k, "num_inference_steps": 2})
+    )
+    line = f"evaluate efficiency --protocol paper --model {model_folder / 'model'} --size 64x64 --num-frames 5 --no-warm-up"
+    assert cli.main([*line.split(), "-o", str(tmp_path / "out")]) == 0
+    found = json.loads((tmp_path / "out/results.json").read_text())
+    assert [one["label"] for one in found["methods"]] == ["ucpe", "prope", "scope"]
+    assert (
+        "heads" in found["methods"][0]["failure"]
+    )  # the tiny model has too few for a ratio of 8: told, and the others go on
+    assert (asked[0]["num_inference_steps"], asked[0]["guidance_scale"]) == (50, 5.0)
+    assert found["settings"]["paper"]["deviations"] == [
+        "size is 64x64, the paper's 832x480",
+        "num_frames is 5, the paper's 81",
+        "the model is another than the paper's Wan-AI/Wan2.2-TI2V-5B-Diffusers",
+    ]
+    told = capsys.readouterr().out
+    assert "2 passes a step" in told and "num_frames is 5, the paper" in told
 
 
 def vbench_results(file, value, count=3):

@@ -19,17 +19,18 @@ class Compare:
     """Compare runs: bootstrap intervals, paired over the same clips, and which differences are significant."""
 
     runs: _Folders = ()
-    """Folders of standard, beyond or revisit runs; differences are to the first."""
+    """Folders of standard, beyond or revisit runs, or of efficiency runs; differences are to the first."""
     seed: int = 0
     """Seed of the bootstrap resamples."""
     output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("outputs/compare")
     """Folder to write."""
 
     def run(self) -> None:
-        from sightline.evaluation.compare import write_comparison
+        from sightline.evaluation.compare import compare
 
-        print_line(write_comparison(self.runs, self.output, self.seed))
-        print_line(f"wrote {self.output / 'compare.html'}")
+        text, file = compare(self.runs, self.output, self.seed)
+        print_line(text)
+        print_line(f"wrote {file}")
 
 
 @dataclass

@@ -182,34 +182,50 @@ class Revisit(_Protocol):
 
 @dataclass
 class Efficiency(_Generating):
-    """Seconds per denoising step and peak memory, of whole videos of the shipped frame on an orbit."""
+    """Seconds per denoising step and peak memory of one or several methods, of whole videos of the shipped frame on an orbit."""
 
+    methods: Annotated[tuple[str, ...], arg(metavar="NAME ...", help_behavior_hint="")] = ()
+    """Encodings, which are added untrained, with settings as in "ucpe?ratio=4"; files of camera weights; stock, without a camera.
+    Default: the model with its own camera; for --protocol paper ucpe, prope and scope."""
     runs: int = 1
-    """Number of videos to measure."""
+    """Number of videos to measure with each method."""
     no_warm_up: bool = False
     """Measure the very first video too."""
     output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("outputs/efficiency")
     """Folder to write."""
 
     def run(self) -> None:
-        from sightline.evaluation.efficiency import measure_efficiency, write_efficiency
+        from sightline.evaluation.efficiency import PAPER_METHODS, measure_efficiency
+        from sightline.evaluation.efficiency_tables import write_efficiency
         from sightline.evaluation.evaluate import default_label
+        from sightline.evaluation.paper import PAPER
         from sightline.evaluation.results import Sampling
         from sightline.evaluation.run import refuse_run_folder
 
         refuse_run_folder(self.output)
         one_progress_bar()
-        model = Model(self.options)
-        model.on_load = lambda pipe: pipe.set_progress_bar_config(disable=True)
-        defaults = model.info.defaults
-        steps = defaults.num_inference_steps if self.num_inference_steps is None else self.num_inference_steps
+        paper = PAPER["standard"] if self.protocol == "paper" else None
+        wanted = paper or Model(self.options).info.defaults
+        steps = wanted.num_inference_steps if self.num_inference_steps is None else self.num_inference_steps
         sampling = Sampling(
             whole_number("num_inference_steps", steps),
-            defaults.guidance_scale if self.guidance_scale is None else self.guidance_scale,
+            wanted.guidance_scale if self.guidance_scale is None else self.guidance_scale,
             self.camera_guidance_scale,
             self.seed,
+            negative_prompt=self.negative_prompt,
         )
-        job = Job(num_frames=self.num_frames, size=self.size)
-        label = self.label or default_label(self.options)
-        results = measure_efficiency(model, job, sampling, label, self.runs, warm_up=not self.no_warm_up)
+        size, num_frames = self.size, self.num_frames
+        if paper is not None:
+            size, num_frames = size or f"{paper.width}x{paper.height}", num_frames or paper.num_frames
+        results = measure_efficiency(
+            self.options,
+            self.methods or (PAPER_METHODS if paper is not None else ()),
+            Job(num_frames=num_frames, size=size),
+            sampling,
+            label=self.label or default_label(self.options),
+            videos=self.runs,
+            warm_up=not self.no_warm_up,
+            paper=paper is not None,
+            on_done=print_line,
+        )
         print_line(write_efficiency(results, self.output))

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from sightline.errors import SightlineError
+from sightline.evaluation.efficiency_tables import write_efficiency_comparison
 from sightline.evaluation.gather import group_means
 from sightline.evaluation.page import write_page
 from sightline.evaluation.report import draw_plots
@@ -181,10 +182,22 @@ def comparison_text(runs: Sequence[RunResults], differences: Sequence[Difference
     return "\n\n".join([markdown(runs).rstrip(), f"## Against {base}", table, *notes]) + "\n"
 
 
+def compare(folders: Sequence[Path], output: Path, seed: int = 0) -> tuple[str, Path]:
+    """Compare runs of one protocol, or what methods cost in efficiency runs. Returns the markdown and the file to look at."""
+    refuse_run_folder(output)
+    protocols = {read_json(folder / RESULTS, EXPECTED).get("protocol") for folder in folders}
+    if "efficiency" not in protocols:
+        return write_comparison(folders, output, seed), output / "compare.html"
+    if len(protocols) > 1:
+        raise SightlineError(
+            "efficiency runs are given with runs of another protocol: expected runs of one, since they share no scores."
+        )
+    return write_efficiency_comparison(folders, output), output / "compare.md"
+
+
 def write_comparison(folders: Sequence[Path], output: Path, seed: int = 0) -> str:
     """Write compare.md, compare.json, plots and a page with the videos of all runs beside the ground truth; returns the
     markdown."""
-    refuse_run_folder(output)
     runs = read_runs(folders)
     rows = differences(runs, seed)
     text = comparison_text(runs, rows)

@@ -88,7 +88,7 @@ def paper_record(
         f"{name} is {found[name]}, the paper's {wanted[name]}" for name in wanted if found[name] != wanted[name]
     ]
     names = " or ".join(config.hub_id for config in paper.models)
-    if not any(_is_release(model, config) for config in paper.models):
+    if not any(is_release(model, config) for config in paper.models):
         deviations.append(f"the model is another than the paper's {names}")
     deviations += _source_deviations(paper, cases)
     if sampling.blind:
@@ -132,5 +132,5 @@ def _left_open(cases: CaseSettings, sampling: Sampling, asked_clips: int) -> lis
     return lines
 
 
-def _is_release(model: ModelInfo, config: WanConfig) -> bool:
+def is_release(model: ModelInfo, config: WanConfig) -> bool:
     return (model.stride, model.defaults) == (config.stride, config.defaults)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from sightline.evaluation.metrics.suite import METRICS
-from sightline.evaluation.results import CaseSettings, Counts, MeanScore, RunResults, Sampling
+from sightline.evaluation.results import CaseSettings, Counts, MeanScore, PaperRecord, RunResults, Sampling
 from sightline.evaluation.scores import POSE_ERRORS, REVISIT_SCORES, SCORES, pose_key
 from sightline.evaluation.units import same_unit, unit_words
 
@@ -21,7 +21,13 @@ _FLOOR = {"trajectory": "estimator floor: the true videos", "video": "estimator 
 def markdown(runs: Sequence[RunResults]) -> str:
     """The tables of one run, or of several runs of one protocol with a row each. The estimator floor is the last row."""
     protocol = runs[0].protocol
-    parts = [f"# {protocol.capitalize()}", _method(runs[0]), *map(_units, runs), _left_out(runs), *map(_paper, runs)]
+    parts = [
+        f"# {protocol.capitalize()}",
+        _method(runs[0]),
+        *map(_units, runs),
+        _left_out(runs),
+        *(paper_section(run.label, run.settings.paper) for run in runs),
+    ]
     if protocol == "revisit":
         parts.append(_table("Camera return and appearance recovery", REVISIT_SCORES, (), runs))
     elif protocol == "beyond":
@@ -163,15 +169,14 @@ def _units(run: RunResults) -> str:
     return " ".join(sentences)
 
 
-def _paper(run: RunResults) -> str:
-    """What the paper fixes, where the run differs, and what the paper leaves open."""
-    record = run.settings.paper
+def paper_section(label: str, record: PaperRecord | None) -> str:
+    """What the paper fixes, where the run differs, and what the paper leaves open; empty for a run of another protocol."""
     if record is None:
         return ""
     deviations = record.deviations or ["none"]
     return "\n\n".join(
         [
-            f"## {run.label} and the paper's protocol",
+            f"## {label} and the paper's protocol",
             f"The paper fixes {'; '.join(record.fixed)}. Deviations of this run:",
             "\n".join(f"- {line}" for line in deviations),
             "Not stated in the paper, and chosen here:",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from sightline.backbones.model_info import Configs, ModelInfo
     from sightline.backbones.stock import AnyWanPipeline
+    from sightline.encodings import Encoding
     from sightline.generation.plan import Plan
 
 _log = logging.getLogger("sightline")
@@ -78,6 +79,7 @@ class Model:
     processes: int = 1
     on_load: Callable[[AnyWanPipeline], None] = lambda pipe: None
     digests: dict[str, str] = field(default_factory=dict)  # of each component's weights, once they are loaded
+    encoding: Encoding | None = None  # added untrained instead of camera weights, to measure what it costs
 
     def __post_init__(self) -> None:
         if self.options.offload != "none" and self.device.type == "cpu":
@@ -146,7 +148,7 @@ class Model:
         options = self.options
         place = "cpu" if options.offload != "none" else self.device
         try:
-            pipe = load_pipeline(options.model, options.camera, dtype=self.dtype, device=place)
+            pipe = load_pipeline(options.model, self.encoding or options.camera, dtype=self.dtype, device=place)
         except torch.OutOfMemoryError:
             raise SightlineError(
                 "the model does not fit into the GPU's memory: expected --offload model or group."
