@@ -155,7 +155,7 @@ def test_efficiency_measures_several_methods_by_one_command_and_runs_are_compare
     capsys.readouterr()
     assert cli.main(["evaluate", "compare", str(own), str(others), "-o", str(tmp_path / "both")]) == 0
     told = capsys.readouterr().out
-    assert told.count("\n| ") == 6 and "over one" in told and "compare.md" in told
+    assert told.count("\n| ") == 7 and "over one" in told and "compare.md" in told
     ratios = json.loads((tmp_path / "both/compare.json").read_text())["over_first"]
     assert ratios[0] == 1 and len(ratios) == 5
     run = write_run(tmp_path / "run", [0.1])

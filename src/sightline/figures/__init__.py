@@ -1,4 +1,4 @@
-"""Everything that draws: trajectories, |m| statistics, loss curves, bar charts, scores, contact sheets and previews.
+"""Everything that draws: trajectories, |m| statistics, curves, bars, scores, the inside of a model, sheets, galleries.
 
 Drawing functions take plain data or objects of earlier packages, return a matplotlib Figure and write it where they are
 given a path. Pixels (contact sheets, panels beside a video) are drawn with Pillow.
@@ -14,6 +14,8 @@ from sightline.figures.contact_sheet import contact_sheet, side_by_side
 if TYPE_CHECKING:
     from sightline.figures.bars import BarPanel, draw_bars
     from sightline.figures.curves import LossCurve, draw_loss_curves
+    from sightline.figures.gallery import GalleryRow, draw_gallery
+    from sightline.figures.inspection import draw_ray_form, draw_score_terms
     from sightline.figures.moments import draw_moments
     from sightline.figures.scores import BoxPanel, CurvePanel, draw_boxes, draw_error_curves
     from sightline.figures.style import COLOURS, check_figure_path, save_figure
@@ -26,6 +28,10 @@ _NAMES = {
     "draw_bars": "bars",
     "LossCurve": "curves",
     "draw_loss_curves": "curves",
+    "GalleryRow": "gallery",
+    "draw_gallery": "gallery",
+    "draw_ray_form": "inspection",
+    "draw_score_terms": "inspection",
     "draw_moments": "moments",
     "BoxPanel": "scores",
     "CurvePanel": "scores",
@@ -42,14 +48,18 @@ __all__ = [
     "BarPanel",
     "BoxPanel",
     "CurvePanel",
+    "GalleryRow",
     "LossCurve",
     "check_figure_path",
     "contact_sheet",
     "draw_bars",
     "draw_boxes",
     "draw_error_curves",
+    "draw_gallery",
     "draw_loss_curves",
     "draw_moments",
+    "draw_ray_form",
+    "draw_score_terms",
     "draw_trajectories",
     "save_figure",
     "side_by_side",

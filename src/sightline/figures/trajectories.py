@@ -46,7 +46,7 @@ def draw_trajectories(
 
     figure = new_figure(*_INCHES)
     space: Any = figure.add_axes((-0.01, 0.0, 0.59, 0.93), projection="3d")
-    _draw_space(space, views)
+    draw_frusta(space, views)
     _draw_from_above(figure.add_axes(_ABOVE), views)
     _draw_over_time([figure.add_axes((0.64, bottom, 0.335, 0.085)) for bottom in (0.33, 0.20, 0.07)], views)
     _draw_heading(figure, trajectories, views, title, labels)
@@ -58,7 +58,7 @@ def draw_trajectories(
 # -- the panels -----------------------------------------------------------------------------------------------------
 
 
-def _draw_space(axes: Axes3D, views: list[TrajectoryView]) -> None:
+def draw_frusta(axes: Axes3D, views: list[TrajectoryView]) -> None:
     low, high = _box(np.concatenate([view.points for view in views]), margin=1.1)
     axes.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), zlim=(low[2], high[2]))
     axes.set_box_aspect(high - low, zoom=1.0)

@@ -1,0 +1,110 @@
+"""Score terms of a real film: its frames are encoded and noised as in training, and one attention layer is read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from sightline.backbones.inspect import score_terms
+from sightline.backbones.pipelines import experts
+from sightline.backbones.stock import AnyWanPipeline
+from sightline.cameras.token_grid import TEMPORAL_STRIDE
+from sightline.checks import check_seed, number
+from sightline.data.clip import Clip
+from sightline.data.encode import ClipEncoder, pad_text
+from sightline.data.latents import with_first_frame_mask
+from sightline.errors import SightlineError
+from sightline.generation.generate import camera_tokens
+
+TERMS = {
+    "A content": "content",
+    "B content to ray": "content_to_ray",
+    "C ray to content": "ray_to_content",
+    "D ray to ray": "ray_to_ray",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class FilmScores:
+    """terms: [t, rows, columns] of each of TERMS and of their sum, a mean over heads or one head.
+
+    query: the latent frame, and where its token is in the picture, x and y as fractions. pictures: [t, H, W, 3], the frame that
+    each latent frame's pose is of.
+    """
+
+    terms: dict[str, np.ndarray]
+    query: tuple[int, float, float]
+    pictures: np.ndarray
+
+
+@torch.no_grad()
+def film_score_terms(
+    pipe: AnyWanPipeline,
+    clip: Clip,
+    *,
+    layer: int,
+    frame: int,  # latent frame of the query
+    at: tuple[float, float] = (0.5, 0.5),  # x, y in its picture, as fractions
+    sigma: float = 0.5,
+    head: int | None = None,
+    component: str = "transformer",
+    seed: int = 0,
+) -> FilmScores:
+    """Terms A to D of the attention logits from one token to all tokens of a film.
+
+    sigma: the noise level, 0 without noise and 1 for noise alone. The first frame stays clean, as in image-to-video. head: None
+    takes the mean over heads. component: the expert of a model that has two.
+    """
+    if component not in experts(pipe):
+        raise SightlineError(f"component is {component!r}: expected one of {', '.join(experts(pipe))}.")
+    if not 0 <= number("sigma", sigma) <= 1:
+        raise SightlineError(f"sigma is {sigma:g}: expected a noise level from 0 to 1.")
+    if not all(0 <= number("at", value) < 1 for value in at):
+        raise SightlineError(f"at is {at[0]:g},{at[1]:g}: expected fractions of the picture from 0 to below 1.")
+    model = experts(pipe)[component]
+    tokens = camera_tokens(pipe, clip.trajectory)
+    grid = tokens.grid
+    if not 0 <= frame < grid.frames:
+        raise SightlineError(f"frame is {frame}: expected a latent frame from 0 to {grid.frames - 1}.")
+    row, column = int(at[1] * grid.rows), int(at[0] * grid.columns)
+    query = (frame * grid.rows + row) * grid.columns + column
+    inputs = _model_inputs(pipe, clip, sigma, check_seed(seed), grid.tokens_per_frame)
+    inputs = {
+        name: value.to(model.device, model.dtype if name != "timestep" else None) for name, value in inputs.items()
+    }
+    camera = {"camera": tokens.to(model.device)}
+    found = score_terms(model, [query], layer, **inputs, attention_kwargs=camera)
+    terms = {}
+    for name, attribute in {**TERMS, "sum": "total"}.items():
+        logits = getattr(found, attribute)[0, :, 0]  # [heads, N]
+        if head is not None and not 0 <= head < len(logits):
+            raise SightlineError(f"head is {head}: expected one from 0 to {len(logits) - 1}.")
+        values = logits.mean(0) if head is None else logits[head]
+        terms[name] = values.reshape(grid.frames, grid.rows, grid.columns).float().cpu().numpy()
+    centre = ((column + 0.5) / grid.columns, (row + 0.5) / grid.rows)
+    return FilmScores(terms, (frame, *centre), clip.frames[::TEMPORAL_STRIDE])
+
+
+def _model_inputs(
+    pipe: AnyWanPipeline, clip: Clip, sigma: float, seed: int, tokens_per_frame: int
+) -> dict[str, torch.Tensor]:
+    encoder = ClipEncoder(pipe)
+    length = min(512, pipe.tokenizer.model_max_length)
+    encoded = encoder.encode(clip, length)
+    x0 = encoded["latents"][None]  # [1, C, t, h, w]
+    noise = torch.randn(x0.shape, generator=torch.Generator().manual_seed(seed))
+    noisy = (1 - sigma) * x0 + sigma * noise
+    timestep = torch.tensor([1000.0 * sigma])
+    conditioned: Any = encoded.get("condition")
+    if conditioned is not None:  # I2V-A14B
+        noisy = torch.cat([noisy, with_first_frame_mask(conditioned)[None]], dim=1)
+    elif pipe.config.expand_timesteps:  # TI2V-5B: the clean first latent is at time 0
+        noisy[:, :, 0] = x0[:, :, 0]
+        by_frame = timestep.repeat(x0.shape[2])
+        by_frame[0] = 0.0
+        timestep = by_frame.repeat_interleave(tokens_per_frame)[None]
+    text = pad_text(encoded["text"], length)[None]
+    return {"hidden_states": noisy, "timestep": timestep, "encoder_hidden_states": text}
