@@ -17,6 +17,7 @@ from sightline.backbones.tiny import tiny_pipeline
 from sightline.evaluation import choose, efficiency, evaluate, paper, report
 from sightline.evaluation import run as running
 from sightline.evaluation.metrics import suite
+from sightline.generation.model import Model
 from sightline.video import save_video
 from tests.conftest import smooth_trajectory, wake
 from tests.data.layouts import Take, write_re10k
@@ -61,6 +62,7 @@ def place(tmp_path, monkeypatch, oracle, small_weights):
     monkeypatch.setattr(suite, "open_network", lambda name, weights, device: real(name, small_weights, device))
     monkeypatch.setattr(choose, "which", lambda _: None)
     monkeypatch.setattr(running, "generate", still)  # other tests generate
+    monkeypatch.setattr(Model, "require_memory", lambda *_, **__: None)  # an estimate that takes longer than the rest
     monkeypatch.setattr(running, "draw_trajectories", lambda paths, file, *_: Path(file).touch())
     monkeypatch.setattr(report, "draw_plots", lambda *_: [])
     monkeypatch.setattr("sightline.evaluation.compare.draw_plots", lambda *_: [])
