@@ -13,7 +13,7 @@ from sightline import cli
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.cameras import moves
 from sightline.data.clip import Clip
-from sightline.generation.film_scores import TERMS, film_score_terms
+from sightline.generation.video_scores import TERMS, video_score_terms
 from sightline.video import save_video
 from tests.conftest import wake
 
@@ -38,7 +38,7 @@ def model(pipe, tmp_path):
     return ["--model", "tiny:ti2v-5b", "--camera", str(tmp_path / "camera")]
 
 
-def write_film(folder, video="video.mp4", cameras="trajectory.json"):
+def write_video(folder, video="video.mp4", cameras="trajectory.json"):
     folder.mkdir(parents=True, exist_ok=True)
     save_video(FRAMES, folder / video)
     moves.truck(0.5, frames=9, width=64, height=64).save(folder / cameras)
@@ -56,26 +56,26 @@ def test_the_learned_form_is_written_and_drawn(model, pipe, capsys):
     assert "takes no camera" in capsys.readouterr().err and not Path("no").exists()
 
 
-def test_the_terms_of_a_film_add_up_to_the_attention_of_its_own_frames(pipe):
+def test_the_terms_of_a_video_add_up_to_the_attention_of_its_own_frames(pipe):
     trajectory = moves.truck(0.5, frames=9, width=64, height=64)
-    clip = Clip(FRAMES, trajectory, "a hall", "film", "film")
-    found = film_score_terms(pipe, clip, layer=1, frame=2, at=(0.9, 0.1), sigma=0.0)
+    clip = Clip(FRAMES, trajectory, "a hall", "video", "video")
+    found = video_score_terms(pipe, clip, layer=1, frame=2, at=(0.9, 0.1), sigma=0.0)
     assert set(found.terms) == {*TERMS, "sum"} and found.terms["sum"].shape == (3, 2, 2)
     assert np.allclose(sum(found.terms[name] for name in TERMS), found.terms["sum"], atol=1e-5)
     assert found.query == (2, 0.75, 0.25) and np.array_equal(found.pictures, FRAMES[::4])
-    other = Clip(FRAMES[::-1].copy(), trajectory, "a hall", "film", "film")
-    changed = film_score_terms(pipe, other, layer=1, frame=2, at=(0.9, 0.1), sigma=0.0)
+    other = Clip(FRAMES[::-1].copy(), trajectory, "a hall", "video", "video")
+    changed = video_score_terms(pipe, other, layer=1, frame=2, at=(0.9, 0.1), sigma=0.0)
     assert not np.allclose(found.terms["A content"], changed.terms["A content"])  # the pictures matter ...
     assert np.allclose(found.terms["D ray to ray"], changed.terms["D ray to ray"], atol=1e-6)  # ... to all but D
 
 
-def test_score_terms_of_a_film_are_drawn(model, capsys):
-    write_film(Path("film"))
-    line = ["inspect", "scores", "film", *model, "--size", "64x64", "--prompt", "a hall"]
+def test_score_terms_of_a_video_are_drawn(model, capsys):
+    write_video(Path("video"))
+    line = ["inspect", "scores", "video", *model, "--size", "64x64", "--prompt", "a hall"]
     assert cli.main([*line, "--layer", "1", "--head", "0", "--at", "0.1,0.9", "-o", "scores.png"]) == 0
     told = capsys.readouterr().out
     assert "D ray to ray" in told and Path("scores.png").stat().st_size > 10_000
-    write_film(Path("other"), "walk.mp4", "walk.tum")
+    write_video(Path("other"), "walk.mp4", "walk.tum")
     assert cli.main(["inspect", "scores", "other/walk.mp4", *line[3:], "-o", "walk.png"]) == 0
     capsys.readouterr()
     Path("bare").mkdir()
@@ -96,15 +96,15 @@ def test_score_terms_of_a_film_are_drawn(model, capsys):
     assert "has no trajectory beside it" in capsys.readouterr().err
 
 
-def test_a_gallery_shows_films_and_runs(capsys):
-    write_film(Path("film"))
+def test_a_gallery_shows_videos_and_runs(capsys):
+    write_video(Path("video"))
     clip = Path("run/clips/a")
-    write_film(clip, "generated.mp4", "commanded.json")
+    write_video(clip, "generated.mp4", "commanded.json")
     save_video(FRAMES, clip / "true.mp4")
     moves.truck(0.4, frames=9, width=64, height=64).save(clip / "estimated-from-the-generated-video.json")
-    assert cli.main(["inspect", "gallery", "film", "run", "-o", "gallery.png"]) == 0
-    assert "2 films" in capsys.readouterr().out and Path("gallery.png").stat().st_size > 20_000
+    assert cli.main(["inspect", "gallery", "video", "run", "-o", "gallery.png"]) == 0
+    assert "2 videos" in capsys.readouterr().out and Path("gallery.png").stat().st_size > 20_000
     Path("empty/clips").mkdir(parents=True)
-    for places, words in (([], "no film is given"), (["empty"], "holds no generated clip"), (["run"], "")):
+    for places, words in (([], "no video is given"), (["empty"], "holds no generated clip"), (["run"], "")):
         code = cli.main(["inspect", "gallery", *places, "--columns", "0", "-o", "no.png"])
         assert code == cli.FAULT and words in capsys.readouterr().err

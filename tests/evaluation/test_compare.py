@@ -131,12 +131,12 @@ def test_runs_that_did_something_else_are_refused(tmp_path):
             compare.read_runs([first, write_run(tmp_path / str(number), [0.1], settings=changed(name, value))])
 
 
-FILM = "--num-frames 5 --size 64x64 --num-inference-steps 3"
+VIDEO = "--num-frames 5 --size 64x64 --num-inference-steps 3"
 
 
 def test_efficiency_measures_several_methods_by_one_command_and_runs_are_compared(model_folder, tmp_path, capsys):
     own, others = tmp_path / "own", tmp_path / "others"
-    line = ["evaluate", "efficiency", "--model", str(model_folder / "model"), *FILM.split(), "--guidance-scale", "1"]
+    line = ["evaluate", "efficiency", "--model", str(model_folder / "model"), *VIDEO.split(), "--guidance-scale", "1"]
     assert cli.main([*line, "--camera", str(model_folder / "one"), "--runs", "2", "-o", str(own)]) == 0
     found = json.loads((own / "results.json").read_text())
     (method,) = found["methods"]

@@ -19,7 +19,7 @@ VERBS = {
     "data": "list and measure datasets of video with cameras, and cache their latents",
     "train": "train a model from a recipe, resume a run, export its weights",
     "evaluate": "measure camera control, consistency and quality with the paper's protocols",
-    "inspect": "look inside a model: the learned form of each head, score terms of a film; and galleries",
+    "inspect": "look inside a model: the learned form of each head, score terms of a video; and galleries",
     "bench": "time one step of every method and of the stock model",
     "lab": "train and measure the small model that ships with the package",
 }

@@ -1,6 +1,6 @@
 """sightline inspect: look inside a trained model, and at what it made.
 
-matrix reads the learned form M of each head; scores splits the attention of a film into its four terms; gallery shows frames
+matrix reads the learned form M of each head; scores splits the attention of a video into its four terms; gallery shows frames
 beside the frusta of their cameras. docs/method.md explains M and the terms.
 """
 
@@ -66,15 +66,15 @@ class Matrix:
 
 @dataclass
 class Scores:
-    """The four terms of attention scores from one token of a film to all its tokens, as maps over the frames."""
+    """The four terms of attention scores from one token of a video to all its tokens, as maps over the frames."""
 
-    film: Annotated[Positional[Path], arg(metavar="VIDEO")]
+    video: Annotated[Positional[Path], arg(metavar="VIDEO")]
     """A video, or a folder of generate. Its trajectory lies beside it, as trajectory.json or under the video's name."""
     options: Annotated[ModelOptions, arg(name="")] = field(default_factory=ModelOptions)
     trajectory: OptionalFile = None
-    """The film's trajectory, if it is elsewhere; in any known format."""
+    """The video's trajectory, if it is elsewhere; in any known format."""
     prompt: str = "a video"
-    """The text that describes the film."""
+    """The text that describes the video."""
     layer: OptionalInt = None
     """The layer to read; default: the middle one."""
     head: OptionalInt = None
@@ -84,13 +84,13 @@ class Scores:
     at: Annotated[str, arg(metavar="X,Y")] = "0.5,0.5"
     """Where the query token is in its picture, as fractions of width and height."""
     sigma: float = 0.5
-    """Noise level of the film, from 0 to 1."""
+    """Noise level of the video, from 0 to 1."""
     component: str = "transformer"
     """The expert to read; transformer_2 is the low-noise one of a 14B model."""
     start: int = 0
-    """First frame of the film to use."""
+    """First frame of the video to use."""
     num_frames: OptionalInt = None
-    """Frames to use, 4 n + 1; default: the model's own number, or as many as the film has."""
+    """Frames to use, 4 n + 1; default: the model's own number, or as many as the video has."""
     size: OptionalSize = None
     """Size of the frames; default: the model's own."""
     seed: int = 0
@@ -102,11 +102,11 @@ class Scores:
         from sightline.backbones.pipelines import experts
         from sightline.cameras.trajectory import Trajectory
         from sightline.figures import check_figure_path, draw_score_terms
-        from sightline.generation.film import find_film, read_film
-        from sightline.generation.film_scores import film_score_terms
+        from sightline.generation.video_files import find_video, read_clip
+        from sightline.generation.video_scores import video_score_terms
 
         check_figure_path(self.output)
-        video, cameras = find_film(self.film, self.trajectory)
+        video, cameras = find_video(self.video, self.trajectory)
         model = Model(self.options)
         model.require_camera()
         info = model.info
@@ -115,12 +115,12 @@ class Scores:
         num_frames = self.num_frames or min(info.defaults.num_frames, max(available, 1))
         info.require_num_frames(num_frames)
         info.require_size(width, height)
-        clip = read_film(video, cameras, num_frames, width, height, self.prompt, self.start)
+        clip = read_clip(video, cameras, num_frames, width, height, self.prompt, self.start)
         pipe = model.pipe
         expert = experts(pipe).get(self.component)
         layer = self.layer if self.layer is not None else (0 if expert is None else len(expert.blocks) // 2)
         frame = self.frame if self.frame is not None else (num_frames - 1) // info.stride.frames
-        found = film_score_terms(
+        found = video_score_terms(
             pipe, clip, layer=layer, frame=frame, at=_fractions(self.at), sigma=self.sigma, head=self.head,
             component=self.component, seed=self.seed,
         )  # fmt: skip
@@ -128,15 +128,15 @@ class Scores:
         title = f"attention scores of {video.name}: layer {layer}, {which}, noise level {self.sigma:g}"
         draw_score_terms(found.pictures, found.terms, found.query, self.output, title)
         spreads = [(name, f"{values.std():.4g}", f"{abs(values).max():.4g}") for name, values in found.terms.items()]
-        print_table("terms over all tokens of the film", ("term", "standard deviation", "largest"), spreads)
+        print_table("terms over all tokens of the video", ("term", "standard deviation", "largest"), spreads)
         print_line(f"wrote {self.output}")
 
 
 @dataclass
 class Gallery:
-    """Frames of films beside the frusta of their cameras: commanded, and estimated where a run has estimated them."""
+    """Frames of videos beside the frusta of their cameras: commanded, and estimated where a run has estimated them."""
 
-    films: Annotated[Positional[tuple[Path, ...]], arg(metavar="FILM ...", help_behavior_hint="")] = ()
+    videos: Annotated[Positional[tuple[Path, ...]], arg(metavar="VIDEO ...", help_behavior_hint="")] = ()
     """Videos with a trajectory beside them, folders of generate, or runs of evaluate."""
     clips: int = 4
     """Clips of each run of evaluate."""
@@ -151,9 +151,9 @@ class Gallery:
         from sightline.figures import check_figure_path, draw_gallery
 
         check_figure_path(self.output)
-        rows = gallery_rows(self.films, self.clips)
+        rows = gallery_rows(self.videos, self.clips)
         draw_gallery(rows, self.output, whole_number("columns", self.columns))
-        print_line(f"wrote {self.output}: {len(rows)} film{'s' * (len(rows) > 1)}")
+        print_line(f"wrote {self.output}: {len(rows)} video{'s' * (len(rows) > 1)}")
 
 
 def _fractions(text: str) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""The rows of a gallery: films of generate and clips of evaluate, with the cameras they were given and those estimated."""
+"""The rows of a gallery: videos of generate and clips of evaluate, with the cameras they were given and those estimated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.checks import whole_number
 from sightline.errors import SightlineError
 from sightline.figures.gallery import GalleryRow
-from sightline.generation.film import find_film, read_frames
+from sightline.generation.video_files import find_video, read_frames
 
 _ESTIMATED = "estimated-from-the-generated-video.json"
 
@@ -17,7 +17,7 @@ _ESTIMATED = "estimated-from-the-generated-video.json"
 def gallery_rows(places: Sequence[Path], clips: int = 4) -> list[GalleryRow]:
     """places: videos, folders of generate, or runs of evaluate, of which the first `clips` clips are shown."""
     if not places:
-        raise SightlineError("no film is given: expected videos, folders of generate or runs of evaluate.")
+        raise SightlineError("no video is given: expected videos, folders of generate or runs of evaluate.")
     rows = []
     for place in places:
         if (place / "clips").is_dir():
@@ -31,7 +31,7 @@ def gallery_rows(places: Sequence[Path], clips: int = 4) -> list[GalleryRow]:
 
 
 def _row(place: Path, label: str) -> GalleryRow:
-    video, cameras = find_film(place)
+    video, cameras = find_video(place)
     trajectory = Trajectory.load(cameras)
     videos, trajectories = {"generated": read_frames(video, len(trajectory))}, {"commanded": trajectory}
     truth, estimated = video.parent / "true.mp4", video.parent / _ESTIMATED

@@ -1,4 +1,4 @@
-"""What is inside a trained model: the form of each head over two rays, and the terms of attention scores over a film."""
+"""What is inside a trained model: the form of each head over two rays, and the terms of attention scores over a video."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from sightline.figures.style import INK, QUIET, new_figure, save_figure
 
 _SIGNED, _POSITIVE = "RdBu_r", "viridis"
-_MAX_COLUMNS = 6  # latent frames of a film
+_MAX_COLUMNS = 6  # latent frames of a video
 
 
 def draw_ray_form(

@@ -1,4 +1,4 @@
-"""A film and its cameras from files: a video with a trajectory file beside it, as `sightline generate` writes them."""
+"""A video and its cameras from files: a trajectory file lies beside the video, as `sightline generate` writes it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _TRAJECTORIES = ("trajectory.json", "commanded.json")  # of generate and of eval
 _VIDEOS = ("video.mp4", "generated.mp4")
 
 
-def find_film(place: Path, trajectory: Path | None = None) -> tuple[Path, Path]:
-    """The video and the trajectory file of a film: a video, or a folder that generate or evaluate wrote.
+def find_video(place: Path, trajectory: Path | None = None) -> tuple[Path, Path]:
+    """The video file and its trajectory file. place: a video, or a folder that generate or evaluate wrote.
 
     The cameras of a video are in the given file, or in one of its name, or in trajectory.json or commanded.json beside it.
     """
@@ -48,7 +48,7 @@ def read_frames(video: Path, count: int) -> np.ndarray:  # -> [T, H, W, 3] uint8
     return np.stack([np.asarray(image) for image in read_video_frames(video, range(count), count)])
 
 
-def read_film(
+def read_clip(
     video: Path, cameras: Path, num_frames: int, width: int, height: int, caption: str, start: int = 0
 ) -> Clip:
     """`num_frames` frames from `start` on at this size, with their cameras anchored at the first."""
@@ -64,4 +64,4 @@ def read_film(
     )
     if pictures.original_size != (window.width, window.height):
         window = window.resized(*pictures.original_size)
-    return Clip(pictures.frames, window.anchored().fit_to(width, height), caption, "film", video.stem)
+    return Clip(pictures.frames, window.anchored().fit_to(width, height), caption, "video", video.stem)

@@ -1,4 +1,4 @@
-"""Score terms of a real film: its frames are encoded and noised as in training, and one attention layer is read."""
+"""Score terms of a real video: its frames are encoded and noised as in training, and one attention layer is read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TERMS = {
 
 
 @dataclass(frozen=True, eq=False)
-class FilmScores:
+class VideoScoreTerms:
     """terms: [t, rows, columns] of each of TERMS and of their sum, a mean over heads or one head.
 
     query: the latent frame, and where its token is in the picture, x and y as fractions. pictures: [t, H, W, 3], the frame that
@@ -41,7 +41,7 @@ class FilmScores:
 
 
 @torch.no_grad()
-def film_score_terms(
+def video_score_terms(
     pipe: AnyWanPipeline,
     clip: Clip,
     *,
@@ -52,8 +52,8 @@ def film_score_terms(
     head: int | None = None,
     component: str = "transformer",
     seed: int = 0,
-) -> FilmScores:
-    """Terms A to D of the attention logits from one token to all tokens of a film.
+) -> VideoScoreTerms:
+    """Terms A to D of the attention logits from one token to all tokens of a video.
 
     sigma: the noise level, 0 without noise and 1 for noise alone. The first frame stays clean, as in image-to-video. head: None
     takes the mean over heads. component: the expert of a model that has two.
@@ -85,7 +85,7 @@ def film_score_terms(
         values = logits.mean(0) if head is None else logits[head]
         terms[name] = values.reshape(grid.frames, grid.rows, grid.columns).float().cpu().numpy()
     centre = ((column + 0.5) / grid.columns, (row + 0.5) / grid.rows)
-    return FilmScores(terms, (frame, *centre), clip.frames[::TEMPORAL_STRIDE])
+    return VideoScoreTerms(terms, (frame, *centre), clip.frames[::TEMPORAL_STRIDE])
 
 
 def _model_inputs(
