@@ -72,7 +72,10 @@ def test_clips_of_files_get_an_estimator_that_needs_no_depth_or_a_refusal_before
 def test_an_arbitrary_scale_has_no_raw_lengths_and_the_table_says_so(evaluate, re10k, oracle, monkeypatch, capsys):
     monkeypatch.setattr(choose, "which", lambda _: None)
     monkeypatch.setattr(choose, "find_spec", lambda _: True)
-    oracle.own_unit = "arbitrary"
+    oracle.own_unit, drawn = "arbitrary", []
+    monkeypatch.setattr(
+        running, "draw_trajectories", lambda paths, file, title, labels: drawn.append(labels) or Path(file).touch()
+    )
     assert evaluate(f"standard {re10k} --metrics none --clips 2 -o out") == 0
     told = capsys.readouterr()
     assert "estimator: colmap, because re10k does not know the depth of frame 0" in told.err
@@ -83,6 +86,11 @@ def test_an_arbitrary_scale_has_no_raw_lengths_and_the_table_says_so(evaluate, r
     assert "ate_gt_scaled" not in found["means"] and "ate_raw" not in found["estimator_floor"]
     sentence = "Raw lengths of 2 clips are left out: the estimated trajectory is in an arbitrary scale"
     assert sentence in told.out and sentence in Path("out/report.html").read_text()
+    assert drawn[0] == [
+        "commanded",
+        "estimated from the true video, rescaled",
+        "estimated from the generated video, rescaled",
+    ]
     assert found["settings"]["cases"]["part"] == "all"  # split=test is held out as a whole
 
 

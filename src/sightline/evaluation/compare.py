@@ -92,10 +92,7 @@ def bootstrap(values: np.ndarray, seed: int = 0, resamples: int = RESAMPLES) -> 
 
 def read_runs(folders: Sequence[Path]) -> list[RunResults]:
     """The results of each folder, with distinct labels; runs of different protocols or clips are refused."""
-    if len(folders) < 2:
-        raise SightlineError(
-            "compare is given fewer than two runs: expected two folders of sightline evaluate or more."
-        )
+    _require_two(folders)
     contents = [read_json(folder / RESULTS, EXPECTED) for folder in folders]
     for folder, content in zip(folders, contents, strict=True):
         if "clips" not in content:
@@ -185,6 +182,7 @@ def comparison_text(runs: Sequence[RunResults], differences: Sequence[Difference
 def compare(folders: Sequence[Path], output: Path, seed: int = 0) -> tuple[str, Path]:
     """Compare runs of one protocol, or what methods cost in efficiency runs. Returns the markdown and the file to look at."""
     refuse_run_folder(output)
+    _require_two(folders)
     protocols = {read_json(folder / RESULTS, EXPECTED).get("protocol") for folder in folders}
     if "efficiency" not in protocols:
         return write_comparison(folders, output, seed), output / "compare.html"
@@ -193,6 +191,13 @@ def compare(folders: Sequence[Path], output: Path, seed: int = 0) -> tuple[str, 
             "efficiency runs are given with runs of another protocol: expected runs of one, since they share no scores."
         )
     return write_efficiency_comparison(folders, output), output / "compare.md"
+
+
+def _require_two(folders: Sequence[Path]) -> None:
+    if len(folders) < 2:
+        raise SightlineError(
+            "compare is given fewer than two runs: expected two folders of sightline evaluate or more."
+        )
 
 
 def write_comparison(folders: Sequence[Path], output: Path, seed: int = 0) -> str:

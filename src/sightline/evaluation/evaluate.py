@@ -27,6 +27,7 @@ from sightline.evaluation.scoring import Against
 from sightline.files import read_json
 from sightline.generation.model import Model, ModelOptions
 from sightline.generation.plan import Plan
+from sightline.parsing import parse_query
 
 if TYPE_CHECKING:
     import torch
@@ -139,7 +140,7 @@ def evaluate(
     loaded.info.require_num_frames(spec.num_frames)
     loaded.info.require_size(spec.width, spec.height)
     # The default worlds are held out as a whole, so they are not split.
-    part = part or ("all" if not sources or all("split=test" in source for source in sources) else "held-out")
+    part = _default_part(sources, part) if sources else "all"
     chosen = tuple(sources) or default_sources(defaults.styles, clips)
     cases = defaults.cases(Selection(chosen, clips, part, held_out, spec))
     facts = cases.facts()
@@ -178,6 +179,12 @@ def _open_suite(
     if cases.num_frames < WINDOW:
         suite.leave_out(["fvd_16", "fvd_c_16"], f"a clip has {cases.num_frames} frames, fewer than {WINDOW}.")
     return suite.open(leave_out=not metrics and paper is None)
+
+
+def _default_part(sources: Sequence[str], part: Part | None) -> Part:
+    """The part that is given; else all of test splits, which are held out as a whole."""
+    are_test = all(parse_query("the source", source)[1].get("split") == "test" for source in sources)
+    return part or ("all" if are_test else "held-out")
 
 
 def _first(*values: Any) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import whole_number
 from sightline.errors import SightlineError
+from sightline.evaluation.units import drawn_with
 from sightline.figures.gallery import GalleryRow
 from sightline.generation.video_files import find_video, read_frames
 
@@ -38,7 +39,7 @@ def _row(place: Path, label: str) -> GalleryRow:
     if place.is_dir() and truth.is_file():
         videos = {"true": read_frames(truth, len(trajectory)), **videos}
     if place.is_dir() and estimated.is_file():
-        trajectories["estimated"] = Trajectory.load(estimated)
+        trajectories |= drawn_with(trajectory, {"estimated": Trajectory.load(estimated)})
     if len(videos) == 1:
         videos = {"": videos["generated"]}
     return GalleryRow(label, videos, trajectories)

@@ -32,6 +32,7 @@ from sightline.evaluation.results import (
     write_result,
 )
 from sightline.evaluation.scoring import SCORERS, Against, ClipScorer
+from sightline.evaluation.units import drawn_with
 from sightline.figures import draw_trajectories
 from sightline.files import atomic_folder
 from sightline.generation.generate import generate
@@ -224,7 +225,8 @@ def _write_clip(folder: Path, video: np.ndarray, scorer: ClipScorer) -> None:
         save_video(case.ground_truth, folder / "true.mp4", fps=case.trajectory.fps)
     for name, trajectory in scorer.trajectories.items():
         trajectory.save(folder / f"{name.replace(' ', '-')}.json")
-    shown = {name: trajectory for name, trajectory in scorer.trajectories.items() if len(trajectory) > 1}
+    shown = {"commanded": case.trajectory, **drawn_with(case.trajectory, scorer.trajectories)}
+    shown = {name: trajectory for name, trajectory in shown.items() if len(trajectory) > 1}
     draw_trajectories(list(shown.values()), folder / "trajectories.png", case.name, [*shown])
     for file, features in ((GENERATED_FEATURES, scorer.generated_features), (REAL_FEATURES, scorer.real_features)):
         if features:

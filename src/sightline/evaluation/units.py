@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sightline.cameras.trajectory import Trajectory
@@ -19,6 +20,19 @@ def unit_words(unit: str) -> str:
     """A unit as a sentence says it."""
     words = {METRE: "metres", SCENE: "the unit of the data", ARBITRARY: "an arbitrary scale"}
     return words.get(unit, f"the unit {unit}")
+
+
+def drawn_with(reference: Trajectory, others: Mapping[str, Trajectory]) -> dict[str, Trajectory]:
+    """The other trajectories as one figure with the reference can show them: those in another unit get its extent, and a name that
+    says so."""
+    drawn = {}
+    for name, trajectory in others.items():
+        own, wanted = (float(one.anchored().positions.norm(dim=-1).max()) for one in (trajectory, reference))
+        if not same_unit(trajectory.unit, reference.unit) and min(own, wanted) > 0:
+            drawn[f"{name}, rescaled"] = trajectory.scaled(wanted / own).replace(unit=reference.unit)
+        else:
+            drawn[name] = trajectory
+    return drawn
 
 
 def require_same_unit(estimated: Any, reference: Any, because: str, instead: str) -> None:
