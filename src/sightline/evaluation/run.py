@@ -225,7 +225,8 @@ def _write_clip(folder: Path, video: np.ndarray, scorer: ClipScorer) -> None:
         save_video(case.ground_truth, folder / "true.mp4", fps=case.trajectory.fps)
     for name, trajectory in scorer.trajectories.items():
         trajectory.save(folder / f"{name.replace(' ', '-')}.json")
-    shown = {"commanded": case.trajectory, **drawn_with(case.trajectory, scorer.trajectories)}
+    estimated = {name: one for name, one in scorer.trajectories.items() if name != "commanded"}
+    shown = {"commanded": case.trajectory, **drawn_with(case.trajectory, estimated)}
     shown = {name: trajectory for name, trajectory in shown.items() if len(trajectory) > 1}
     draw_trajectories(list(shown.values()), folder / "trajectories.png", case.name, [*shown])
     for file, features in ((GENERATED_FEATURES, scorer.generated_features), (REAL_FEATURES, scorer.real_features)):

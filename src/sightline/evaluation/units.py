@@ -23,8 +23,8 @@ def unit_words(unit: str) -> str:
 
 
 def drawn_with(reference: Trajectory, others: Mapping[str, Trajectory]) -> dict[str, Trajectory]:
-    """The other trajectories as one figure with the reference can show them: those in another unit get its extent, and a name that
-    says so."""
+    """The other trajectories as one figure with the reference can show them: those in another unit get its extent, and a name
+    that says so."""
     drawn = {}
     for name, trajectory in others.items():
         own, wanted = (float(one.anchored().positions.norm(dim=-1).max()) for one in (trajectory, reference))
