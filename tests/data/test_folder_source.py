@@ -74,3 +74,13 @@ def test_what_does_not_fit_is_one_sentence(tmp_path):
     ):
         with pytest.raises(SightlineError, match=words):
             open_source(f"folder:{tmp_path}?{options}")
+
+
+def test_plain_matrices_take_their_axes_and_direction(tmp_path):
+    trajectory = smooth_trajectory(9, 64, 48)
+    save_video(FRAMES, tmp_path / "a.mp4")
+    options = {"axes": "opengl", "direction": "world-to-camera"}
+    trajectory.save(tmp_path / "a.npy", format="matrices", **options)
+    text = "&".join(f"{name}={value}" for name, value in options.items())
+    clip = Clips([open_source(f"folder:{tmp_path}?format=matrices&{text}")], SPEC, strict=True)[0]
+    assert torch.allclose(clip.trajectory.camera_to_world, trajectory.anchored().camera_to_world[:5], atol=1e-6)

@@ -19,7 +19,7 @@ from sightline.evaluation.results import ClipResult, Failure, VideoScores
 from sightline.evaluation.revisit import appearance_scores, return_scores
 from sightline.evaluation.scores import ALIGNMENTS, POSE_ERRORS, pose_key
 from sightline.evaluation.units import same_unit
-from sightline.video import compress
+from sightline.video import can_write_mp4, compress
 
 Which = Literal["generated", "true", "compressed"]
 Against = Literal["trajectory", "video"]
@@ -97,7 +97,7 @@ def score_standard(
         scorer.fail(
             "pose of the generated video", "there is no reference: no trajectory was estimated from the true video"
         )
-    if against == "video" and true is not None and not estimator.reads_files:
+    if against == "video" and true is not None and not estimator.reads_files and can_write_mp4():
         compressed = compress(case.ground_truth, case.trajectory.fps)
         floor = scorer.estimate(estimator, compressed, "compressed")
     for which, found in (("generated", estimated), ("true", floor)):

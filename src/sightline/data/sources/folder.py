@@ -27,7 +27,7 @@ from sightline.images import IMAGE_SUFFIXES, read_image
 from sightline.video import VIDEO_SUFFIXES, video_info
 
 # Formats that do not carry the size of the picture: their lens is for the video's own.
-_SIZED_BY_VIDEO = ("re10k", "panshot", "recammaster", "motionctrl", "tum", "kitti")
+_SIZED_BY_VIDEO = ("re10k", "panshot", "recammaster", "motionctrl", "tum", "kitti", "matrices")
 _CAPTIONS = "captions.json"
 
 
@@ -42,6 +42,8 @@ class VideoFolder(FolderSource):
         cameras: str = ".",
         format: str | None = None,
         focal_mm: float | None = None,
+        axes: str | None = None,
+        direction: str | None = None,
         captions: str | None = None,
         unit: str = "scene",
         name: str | None = None,
@@ -49,15 +51,17 @@ class VideoFolder(FolderSource):
     ) -> None:
         """videos, cameras: folders below the root. format: of the camera files; by default detected from each.
 
-        focal_mm: for formats without a lens, on a sensor 36 mm wide. captions: the file of captions below the root.
+        focal_mm: for formats without a lens, on a sensor 36 mm wide. axes, direction: of files of plain matrices.
+        captions: the file of captions below the root.
         unit: of positions, `scene` or `metre`, where a camera file does not state it.
         """
-        options = {"videos": videos, "cameras": cameras, "format": format, "focal_mm": focal_mm, "captions": captions}
-        super().__init__(root, name=name, eta=eta, **options, unit=unit)
+        self._reader_options = {"focal_mm": focal_mm, "axes": axes, "direction": direction}
+        options = {"videos": videos, "cameras": cameras, "format": format, "captions": captions, "unit": unit}
+        super().__init__(root, name=name, eta=eta, **options, **self._reader_options)
         if unit not in ("scene", "metre"):
             raise SightlineError(f"unit of {self.kind} is {unit!r}: expected scene or metre.")
         self._videos, self._cameras = (self.folder(place, [], "videos or cameras") for place in (videos, cameras))
-        self._format, self._focal_mm, self._unit = format, focal_mm, unit
+        self._format, self._unit = format, unit
         self._captions_file = self.root / (captions or _CAPTIONS)
         if captions and not self._captions_file.is_file():
             raise SightlineError(f"{self._captions_file}: found no file there, expected a json of captions.")
@@ -75,8 +79,9 @@ class VideoFolder(FolderSource):
             options = {"width": width, "height": height}
         if fps is not None and "fps" in accepted:
             options["fps"] = fps
-        if self._focal_mm is not None and "focal_mm" in accepted:
-            options["focal_mm"] = self._focal_mm
+        options |= {
+            name: value for name, value in self._reader_options.items() if value is not None and name in accepted
+        }
         trajectory = formats.load(cameras, format=chosen, **options)
         return trajectory.replace(unit=self._unit) if trajectory.unit == "scene" else trajectory
 
