@@ -41,13 +41,26 @@ def pixel_rays(intrinsics: Tensor, pixels: Tensor, xi: float = 0.0) -> Tensor:  
     Unified camera model (Mei): points on the unit sphere are projected from a centre xi behind that of the sphere. A
     pixel outside the image of the sphere, possible only for xi > 1, has no ray and is refused.
     """
+    require_rays(intrinsics, pixels, xi)
+    return unproject(*image_plane(intrinsics, pixels), xi)
+
+
+def image_plane(intrinsics: Tensor, pixels: Tensor) -> tuple[Tensor, Tensor]:  # [..., 3, 3], [..., 2] -> [...] x2
+    """Points of the image plane at focal length 1 of pixels (x, y)."""
     x = (pixels[..., 0] - intrinsics[..., 0, 2]) / intrinsics[..., 0, 0]
     y = (pixels[..., 1] - intrinsics[..., 1, 2]) / intrinsics[..., 1, 1]
-    if xi > 1 and bool((1 + (1 - xi * xi) * (x * x + y * y) < 0).any()):
+    return x, y
+
+
+def require_rays(intrinsics: Tensor, pixels: Tensor, xi: float) -> None:
+    """Raise where a pixel is outside the image of the sphere, which is possible only for xi > 1."""
+    if xi <= 1:
+        return
+    x, y = image_plane(intrinsics, pixels)
+    if bool((1 + (1 - xi * xi) * (x * x + y * y) < 0).any()):
         raise SightlineError(
             f"xi = {xi} puts pixels outside the image of the sphere: expected a longer focal length or a smaller xi."
         )
-    return unproject(x, y, xi)
 
 
 def unproject(x: Tensor, y: Tensor, xi: Tensor | float) -> Tensor:  # [...] x2 -> [..., 3]
@@ -58,7 +71,9 @@ def unproject(x: Tensor, y: Tensor, xi: Tensor | float) -> Tensor:  # [...] x2 -
     return torch.stack([scale * x, scale * y, scale - xi], dim=-1)
 
 
-def project(intrinsics: Tensor, points: Tensor, xi: float = 0.0) -> Tensor:  # [..., 3, 3], [..., 3] -> [..., 2]
+def project(
+    intrinsics: Tensor, points: Tensor, xi: Tensor | float = 0.0
+) -> Tensor:  # [..., 3, 3], [..., 3] -> [..., 2]
     """Pixels (x, y) of points in camera coordinates: the inverse of `pixel_rays`."""
     depth = points[..., 2] + xi * points.norm(dim=-1)
     x = intrinsics[..., 0, 0] * points[..., 0] / depth + intrinsics[..., 0, 2]
@@ -66,9 +81,11 @@ def project(intrinsics: Tensor, points: Tensor, xi: float = 0.0) -> Tensor:  # [
     return torch.stack([x, y], dim=-1)
 
 
-def grid_centres(width: int, height: int, columns: int, rows: int) -> Tensor:  # -> [rows, columns, 2]
+def grid_centres(
+    width: int, height: int, columns: int, rows: int, device: torch.device | None = None
+) -> Tensor:  # -> [rows, columns, 2]
     """Pixel coordinates of the centres of a grid of equal patches: ((u + 0.5) p, (v + 0.5) p), row by row."""
-    x = (torch.arange(columns, dtype=torch.float64) + 0.5) * (width / columns)
-    y = (torch.arange(rows, dtype=torch.float64) + 0.5) * (height / rows)
+    x = (torch.arange(columns, dtype=torch.float64, device=device) + 0.5) * (width / columns)
+    y = (torch.arange(rows, dtype=torch.float64, device=device) + 0.5) * (height / rows)
     grid_y, grid_x = torch.meshgrid(y, x, indexing="ij")
     return torch.stack([grid_x, grid_y], dim=-1)

@@ -25,10 +25,10 @@ def from_parts(rotation: Tensor, translation: Tensor) -> Tensor:  # [..., 3, 3],
     return pose
 
 
-def anchor(camera_to_world: Tensor, frame: int = 0) -> Tensor:  # [T, 4, 4] -> [T, 4, 4]
+def anchor(camera_to_world: Tensor, frame: int = 0) -> Tensor:  # [..., T, 4, 4] -> [..., T, 4, 4]
     """The poses in the coordinates of one of the cameras, which becomes exactly the identity."""
-    anchored = inverse(camera_to_world[frame]) @ camera_to_world
-    anchored[frame] = torch.eye(4, dtype=anchored.dtype, device=anchored.device)
+    anchored = inverse(camera_to_world[..., frame, :, :])[..., None, :, :] @ camera_to_world
+    anchored[..., frame, :, :] = torch.eye(4, dtype=anchored.dtype, device=anchored.device)
     return anchored
 
 

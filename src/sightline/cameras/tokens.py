@@ -11,7 +11,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from sightline.cameras import lens, plucker
+from sightline.cameras import lens, plucker, se3
+from sightline.cameras.camera_batch import CameraBatch
 from sightline.cameras.token_grid import TEMPORAL_STRIDE, TokenGrid
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import whole_number
@@ -75,24 +76,48 @@ class CameraTokens:
         latent_pose: the raw frame whose pose a latent frame k > 0 takes. It covers raw frames 4k-3 .. 4k, and takes the
             last (4k), the first (4k-3) or the middle one (4k-1). Latent frame 0 takes raw frame 0.
         """
+        if trajectory.xi > 1:
+            token_rays(trajectory, torch.arange(len(trajectory)), *check_grid(grid)[1:])  # refuses pixels without a ray
+        cameras = CameraBatch.from_trajectory(trajectory)
+        return cls.from_cameras(cameras, grid, anchor=anchor, latent_pose=latent_pose, temporal_stride=temporal_stride)
+
+    @classmethod
+    def from_cameras(
+        cls,
+        cameras: CameraBatch,
+        grid: TokenGrid | tuple[int, int, int],
+        *,
+        anchor: int | None = 0,
+        latent_pose: LatentPose = "last",
+        temporal_stride: int = TEMPORAL_STRIDE,
+    ) -> CameraTokens:
+        """The rows of several clips at once, on the device of their cameras; see `from_trajectory`."""
         frames, rows, columns = grid = check_grid(grid)
-        _warn_unless_square(trajectory, rows, columns)
-        expected = temporal_stride * (frames - 1) + 1
-        if len(trajectory) != expected:
+        _warn_unless_square(cameras.width, cameras.height, rows, columns)
+        found, expected = cameras.camera_to_world.shape[1], temporal_stride * (frames - 1) + 1
+        if found != expected:
             raise SightlineError(
-                f"trajectory has {len(trajectory)} frames: expected {temporal_stride} x ({frames} - 1) + 1 = {expected} "
+                f"trajectory has {found} frames: expected {temporal_stride} x ({frames} - 1) + 1 = {expected} "
                 f"for {frames} latent frames (see Trajectory.resampled)."
             )
         if anchor is not None:
-            trajectory = trajectory.anchored(anchor)
-        picked = _latent_frames(frames, latent_pose, temporal_stride)
-        ray = token_rays(trajectory, picked, rows, columns)  # [t, h w, 6]
-        pose = torch.cat([_posed(trajectory, picked), torch.tensor([[0.0, trajectory.xi]]).expand(frames, 2)], dim=-1)
-        raw = torch.cat([_posed(trajectory, one) for one in _folded_frames(frames, temporal_stride)], dim=-1)
-        position = torch.cartesian_prod(torch.arange(rows), torch.arange(columns))  # [h w, 2], columns fastest
-        parts = (ray, pose[:, None], position.view(1, -1, 2), raw[:, None])
-        values = torch.cat([part.expand(frames, rows * columns, -1) for part in parts], dim=-1)
-        return cls(values.flatten(0, 1)[None].float(), grid)
+            cameras = cameras.anchored(anchor)
+        device = cameras.camera_to_world.device
+        # Everything is made on the device: a copy to it would wait for what it is computing.
+        picked = _latent_frames(frames, latent_pose, temporal_stride, device)
+        folded = _folded_frames(frames, temporal_stride, device)
+        poses, lenses = cameras.camera_to_world[:, picked], cameras.intrinsics[:, picked]  # [B, t, ...]
+        centres = lens.grid_centres(cameras.width, cameras.height, columns, rows, device).flatten(0, 1)
+        ray = _rays(poses, lenses, centres, cameras.xi[:, None, None])  # [B, t, h w, 6]
+        posed = _posed(cameras)  # [B, T, 16]
+        offset_and_xi = torch.stack([torch.zeros_like(cameras.xi), cameras.xi], -1)[:, None].expand(-1, frames, 2)
+        pose = torch.cat([posed[:, picked], offset_and_xi], dim=-1)
+        raw = torch.cat([posed[:, one] for one in folded], dim=-1)  # [B, t, 64]
+        numbers = torch.arange(rows, device=device), torch.arange(columns, device=device)
+        position = torch.cartesian_prod(*numbers)  # [h w, 2], columns fastest
+        parts = (ray, pose[:, :, None], position.view(1, 1, -1, 2), raw[:, :, None])
+        values = torch.cat([part.expand(len(cameras), frames, rows * columns, -1).float() for part in parts], dim=-1)
+        return cls(values.flatten(1, 2), grid)
 
     @classmethod
     def absent(cls, grid: TokenGrid | tuple[int, int, int], batch: int = 1) -> CameraTokens:
@@ -178,11 +203,17 @@ def has_camera(camera_rows: Tensor) -> Tensor:  # [..., 90] -> [..., 1] bool
 
 def token_rays(trajectory: Trajectory, frames: Tensor, rows: int, columns: int) -> Tensor:  # [t] -> [t, h w, 6]
     """World rays (d, m) through the centres of a grid of patches, for some frames of a trajectory."""
-    camera_to_world, intrinsics = trajectory.camera_to_world[frames], trajectory.intrinsics[frames]
+    intrinsics = trajectory.intrinsics[frames]
     centres = lens.grid_centres(trajectory.width, trajectory.height, columns, rows).flatten(0, 1)  # [h w, 2]
-    in_camera = lens.pixel_rays(intrinsics[:, None], centres, trajectory.xi)  # [t, h w, 3]
-    direction = in_camera @ camera_to_world[:, :3, :3].transpose(-1, -2)
-    return plucker.line_through(camera_to_world[:, None, :3, 3], direction)
+    lens.require_rays(intrinsics[:, None], centres, trajectory.xi)
+    return _rays(trajectory.camera_to_world[frames], intrinsics, centres, trajectory.xi)
+
+
+def _rays(poses: Tensor, intrinsics: Tensor, centres: Tensor, xi: Tensor | float) -> Tensor:  # -> [..., t, h w, 6]
+    """poses: [..., t, 4, 4]. intrinsics: [..., t, 3, 3]. centres: [h w, 2] pixels."""
+    x, y = lens.image_plane(intrinsics[..., None, :, :], centres)  # [..., t, h w]
+    direction = lens.unproject(x, y, xi) @ poses[..., :3, :3].transpose(-1, -2)
+    return plucker.line_through(poses[..., None, :3, 3], direction)
 
 
 def check_grid(grid: TokenGrid | tuple[int, int, int]) -> TokenGrid:
@@ -191,36 +222,34 @@ def check_grid(grid: TokenGrid | tuple[int, int, int]) -> TokenGrid:
     return TokenGrid(*(whole_number(name, size) for name, size in zip(_GRID, grid, strict=True)))
 
 
-def _warn_unless_square(trajectory: Trajectory, rows: int, columns: int) -> None:
+def _warn_unless_square(width: int, height: int, rows: int, columns: int) -> None:
     """Models have square tokens. Others mean that the trajectory has another image size, or that rows and columns are swapped."""
-    across, down = trajectory.width / columns, trajectory.height / rows
+    across, down = width / columns, height / rows
     if not 0.9 < across / down < 1.1:
         warnings.warn(
             f"tokens of {across:.3g} x {down:.3g} pixels are not square: a trajectory of "
-            f"{trajectory.width}x{trajectory.height} on {rows} rows and {columns} columns (see Trajectory.fit_to).",
-            stacklevel=3,
+            f"{width}x{height} on {rows} rows and {columns} columns (see Trajectory.fit_to).",
+            stacklevel=4,
         )
 
 
-def _latent_frames(frames: int, latent_pose: LatentPose, stride: int) -> Tensor:  # -> [t] raw frame numbers
+def _latent_frames(frames: int, latent_pose: LatentPose, stride: int, device: torch.device) -> Tensor:  # -> [t]
+    """The raw frame whose pose each latent frame takes."""
     back = {"last": 0, "first": stride - 1, "middle": (stride - 1) // 2}
     if latent_pose not in back:
         raise SightlineError(f"latent_pose is {latent_pose!r}: expected one of {sorted(back)}.")
-    return (torch.arange(frames) * stride - back[latent_pose]).clamp_min(0)
+    return (torch.arange(frames, device=device) * stride - back[latent_pose]).clamp_min(0)
 
 
-def _folded_frames(frames: int, stride: int) -> Tensor:  # -> [4, t] raw frame numbers
+def _folded_frames(frames: int, stride: int, device: torch.device) -> Tensor:  # -> [4, t] raw frame numbers
     """The raw frames 4k-3 .. 4k of latent frame k, and frame 0 four times; evenly spaced where the stride is not four."""
-    back = torch.linspace(stride - 1, 0, FOLD).round().long()
-    return (torch.arange(frames) * stride - back[:, None]).clamp_min(0)
+    back = torch.linspace(stride - 1, 0, FOLD, device=device).round().long()
+    return (torch.arange(frames, device=device) * stride - back[:, None]).clamp_min(0)
 
 
-def _posed(trajectory: Trajectory, frames: Tensor) -> Tensor:  # [t] -> [t, 16]
-    pose = trajectory.world_to_camera[frames, :3].flatten(1)
-    return torch.cat([pose, _normalised(trajectory.intrinsics[frames], trajectory)], dim=-1)
-
-
-def _normalised(intrinsics: Tensor, trajectory: Trajectory) -> Tensor:  # [t, 3, 3] -> [t, 4]
-    fx, fy = intrinsics[:, 0, 0] / trajectory.width, intrinsics[:, 1, 1] / trajectory.height
-    cx, cy = intrinsics[:, 0, 2] / trajectory.width - 0.5, intrinsics[:, 1, 2] / trajectory.height - 0.5
-    return torch.stack([fx, fy, cx, cy], dim=-1)
+def _posed(cameras: CameraBatch) -> Tensor:  # -> [B, T, 16]
+    """World to camera (12) and normalised intrinsics (4) of every frame."""
+    pose, lens = se3.inverse(cameras.camera_to_world)[..., :3, :].flatten(2), cameras.intrinsics
+    fx, fy = lens[..., 0, 0] / cameras.width, lens[..., 1, 1] / cameras.height
+    cx, cy = lens[..., 0, 2] / cameras.width - 0.5, lens[..., 1, 2] / cameras.height - 0.5
+    return torch.cat([pose, torch.stack([fx, fy, cx, cy], dim=-1)], dim=-1)

@@ -59,8 +59,9 @@ class RevisitCases:
         source = self.standard.source(window)
         if source.renders(spec) and window.start == 0:
             shots = source.sample_shots([window.shot])
-            unit, scale = shots.unit(0, spec, source.eta), shots.scale(0, spec, source.eta)
-            return Case(name, group, _render_loop(name, loop, unit, shots.scenes, scale))
+            scale = float(shots.units_per_metre[0] * shots.scales(spec, source.eta)[0])
+            unit = spec.unit(shots.trajectory(0), source.eta)
+            return Case(name, group, _render_loop(name, loop, unit, shots.takes, scale))
         clip = self.standard.load(number).clip
         return Case(name, group, clip, _with_lens(REVISIT_LOOPS[loop](**_shot(clip.trajectory)), clip.trajectory))
 

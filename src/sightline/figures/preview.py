@@ -47,7 +47,7 @@ def write_preview(
         contact_sheet([clip.frames for _, clip in shown], captions).save(temporary)
     if with_map:
         source = dataset.sources[0]
-        videos = [beside_map(clip, source.sample_shots([window.shot]).scenes) for window, clip in shown]
+        videos = [beside_map(clip, source.sample_shots([window.shot]).takes) for window, clip in shown]
         videos, names = [np.concatenate(videos)], [f"{source.name}.mp4"]
     else:
         videos = [beside_trajectory(clip) for _, clip in shown]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -83,6 +83,11 @@ class Scene:
         rows, notes = which.to(self.device), tuple(self.notes[i] for i in which.tolist())
         return Scene(self.solids[rows], self.room[rows], self.materials[rows], self.light[rows], notes)
 
+    def for_rendering(self) -> Scene:
+        """The same scenes without the names of things that do not move, which captions need and the renderer does not."""
+        notes = tuple(replace(one, things=tuple(thing for thing in one.things if thing.moving)) for one in self.notes)
+        return Scene(self.solids, self.room, self.materials, self.light, notes)
+
     @property
     def device(self) -> torch.device:
         return self.solids.device
@@ -106,6 +111,11 @@ class Scene:
         sway, frequency, phase = self.solids[:, None, :, 8:11], self.solids[:, None, :, 11], self.solids[:, None, :, 12]
         turn = (2 * math.pi) * (frequency * seconds[:, :, None].to(frequency.dtype) + phase)  # [B, T, SOLIDS]
         return torch.cat([still[..., :3] + sway * turn.sin()[..., None], still[..., 3:]], dim=-1)
+
+
+def clip_key(style: str, seed: int, path: int) -> str:
+    """What seeds the random numbers of one camera path through a scene."""
+    return f"{style} {seed} {path}" if path else f"{style} {seed}"
 
 
 def stack(scenes: Sequence[Scene]) -> Scene:

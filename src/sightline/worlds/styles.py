@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -23,11 +23,12 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.checks import whole_number
 from sightline.errors import SightlineError
 from sightline.worlds.builder import Builder
-from sightline.worlds.captions import caption
+from sightline.worlds.captions import captions
+from sightline.worlds.move_trajectories import is_move, sample_move_trajectories
 from sightline.worlds.outdoor import build_outdoor
 from sightline.worlds.render import render_batch, render_depth, render_frames
 from sightline.worlds.rooms import build_room
-from sightline.worlds.scene import Scene, stack
+from sightline.worlds.scene import Scene, clip_key, stack
 from sightline.worlds.trajectories import sample_trajectories
 from sightline.worlds.views import DEFAULT_FPS
 
@@ -44,6 +45,8 @@ class WorldBatch:
 
     camera_to_world: [B, T, 4, 4] float64. intrinsics: [B, T, 3, 3] float64. xi: [B]. scale: [B], reported positions
     over true ones. near_depth: [B] in reported units, or None for a style that does not know it.
+    paths: the number of each camera path in its scene. moves: the line of the move language that each camera follows,
+    empty for the style's own motion.
     """
 
     style: str
@@ -55,6 +58,8 @@ class WorldBatch:
     near_depth: Tensor | None
     width: int
     height: int
+    paths: tuple[int, ...]
+    moves: tuple[str, ...]
     fps: float = DEFAULT_FPS
 
     def __len__(self) -> int:
@@ -62,11 +67,21 @@ class WorldBatch:
 
     @cached_property
     def captions(self) -> tuple[str, ...]:
-        lenses, poses, scenes = self.intrinsics[:, 0], self.camera_to_world[:, 0], self.scenes.to("cpu")
-        return tuple(
-            caption(scenes[clip], poses[clip], lenses[clip], float(self.xi[clip]), self.width, self.height)
-            for clip in range(len(self))
-        )
+        return self.captions_at(0)
+
+    def captions_at(self, frame: int) -> tuple[str, ...]:
+        """Captions as if the clips began at this frame, at the time of the first one."""
+        poses, lenses = self.camera_to_world[:, frame], self.intrinsics[:, frame]
+        return captions(self.scenes, poses, lenses, self.xi, self.width, self.height, self.paths)
+
+    def near_depth_at(self, frame: int) -> Tensor | None:  # -> [B]
+        """The near depth of this frame in reported units; None for a style that does not know it."""
+        if self.style != "panorama":
+            return None
+        shrink = torch.tensor([_NEAR_GRID / self.width, _NEAR_GRID / self.height, 1.0], dtype=torch.float64)
+        poses, lenses = self.camera_to_world[:, frame, None], self.intrinsics[:, frame, None] * shrink[:, None]
+        depth = render_depth(self.scenes, poses, lenses, self.xi, _NEAR_GRID, _NEAR_GRID)
+        return depth.flatten(1).quantile(NEAR_QUANTILE, dim=1) * self.scale
 
     @property
     def seconds(self) -> Tensor:  # [B, T]
@@ -133,45 +148,83 @@ def make_scenes(seeds: Sequence[int], style: str) -> Scene:
 
 
 def sample_clip(
-    style: str, seed: int, frames: int = 33, width: int = 128, height: int = 128, returning: float = 0.0
+    style: str,
+    seed: int,
+    frames: int = 33,
+    width: int = 128,
+    height: int = 128,
+    returning: float = 0.0,
+    *,
+    path: int = 0,
+    moves: float = 0.0,
 ) -> SceneShot:
     """The scene and camera of a seed, not yet rendered; see `render_clip`."""
-    batch = sample_batch(style, [seed], frames, width, height, returning)
+    batch = sample_batch(style, [seed], frames, width, height, returning, paths=[path], moves=moves)
     return SceneShot(batch.scenes, batch.true_trajectory(), batch.reported_trajectory(), batch.captions[0])
 
 
 def sample_batch(
-    style: str, seeds: Sequence[int], frames: int = 33, width: int = 128, height: int = 128, returning: float = 0.0
+    style: str,
+    seeds: Sequence[int],
+    frames: int = 33,
+    width: int = 128,
+    height: int = 128,
+    returning: float = 0.0,
+    *,
+    paths: Sequence[int] | None = None,
+    moves: float = 0.0,
 ) -> WorldBatch:
     """Scenes and camera trajectories of several seeds. A clip does not depend on the others in its batch.
 
     returning: the fraction of clips, chosen by seed, whose camera returns to where it started.
+    paths: the number of each camera path in its scene, by default 0; a scene that is given several times is built once.
+    moves: the fraction of clips, chosen by seed and path, whose camera follows a random line of the move language
+    instead of the style's own motion (see move_draws.py).
     """
     frames, width, height = whole_number("frames", frames), whole_number("width", width), whole_number("height", height)
-    scenes = make_scenes(seeds, style)
-    poses = sample_trajectories(scenes, style, frames, DEFAULT_FPS, returning)
-    optics = torch.tensor([_lens(style, notes.seed) for notes in scenes.notes], dtype=torch.float64)  # [B, 3]
+    paths = (0,) * len(seeds) if paths is None else tuple(paths)
+    unique = list(dict.fromkeys(seeds))
+    place = {seed: number for number, seed in enumerate(unique)}
+    scenes = make_scenes(unique, style)
+    if len(unique) < len(seeds):
+        scenes = scenes.select(torch.tensor([place[seed] for seed in seeds]))
+    poses, zoom, lines = _trajectories(scenes, style, paths, frames, returning, moves)
+    optics = torch.tensor([_lens(style, notes.seed, path) for notes, path in zip(scenes.notes, paths, strict=True)],
+                          dtype=torch.float64)  # [B, 3]  # fmt: skip
     angle, xi, scale = optics.unbind(1)
     # The unified model images a ray at angle a from the axis at f sin(a) / (cos(a) + xi).
-    focal = (width / 2) * (angle.cos() + xi) / angle.sin()
+    focal = ((width / 2) * (angle.cos() + xi) / angle.sin())[:, None] * zoom  # [B, T]
     ones = torch.ones_like(focal)
-    intrinsics = lens.intrinsics_matrix(focal, focal, ones * (width / 2), ones * (height / 2))[:, None].expand(
-        -1, frames, 3, 3
-    )
-    near = None
-    if style == "panorama":
-        small = (
-            intrinsics[:, :1]
-            * torch.tensor([_NEAR_GRID / width, _NEAR_GRID / height, 1.0], dtype=torch.float64)[:, None]
-        )
-        depth = render_depth(scenes, poses[:, :1], small, xi, _NEAR_GRID, _NEAR_GRID)
-        near = depth.flatten(1).quantile(NEAR_QUANTILE, dim=1) * scale
-    return WorldBatch(style, scenes, poses, intrinsics, xi, scale, near, width, height)
+    intrinsics = lens.intrinsics_matrix(focal, focal, ones * (width / 2), ones * (height / 2))
+    batch = WorldBatch(style, scenes, poses, intrinsics, xi, scale, None, width, height, paths, lines)
+    return replace(batch, near_depth=batch.near_depth_at(0))
 
 
-def _lens(style: str, seed: int) -> tuple[float, float, float]:
+def _trajectories(
+    scenes: Scene, style: str, paths: tuple[int, ...], frames: int, returning: float, moves: float
+) -> tuple[Tensor, Tensor, tuple[str, ...]]:  # -> [B, T, 4, 4], [B, T], B lines
+    """Poses, focal lengths relative to the first frame, and lines of the move language."""
+    clips = list(zip(scenes.notes, paths, strict=True))
+    by_moves = torch.tensor([is_move(style, notes.seed, path, moves) for notes, path in clips])  # [B]
+    poses = torch.empty(len(clips), frames, 4, 4, dtype=torch.float64)
+    zoom = torch.ones(len(clips), frames, dtype=torch.float64)
+    lines = [""] * len(clips)
+    own, drawn = (~by_moves).nonzero()[:, 0], by_moves.nonzero()[:, 0]
+    if len(own):
+        numbers = [paths[clip] for clip in own.tolist()]
+        poses[own] = sample_trajectories(scenes.select(own), style, frames, DEFAULT_FPS, returning, numbers)
+    if len(drawn):
+        numbers = [paths[clip] for clip in drawn.tolist()]
+        made = sample_move_trajectories(scenes.select(drawn), style, numbers, frames, DEFAULT_FPS)
+        poses[drawn], zoom[drawn] = made.poses, made.zoom
+        for clip, line in zip(drawn.tolist(), made.lines, strict=True):
+            lines[clip] = line
+    return poses, zoom, tuple(lines)
+
+
+def _lens(style: str, seed: int, path: int) -> tuple[float, float, float]:
     """Half the horizontal field of view in radians, xi, and the scale of the reported positions."""
-    pick = random.Random(f"lens {style} {seed}")
+    pick = random.Random(f"lens {clip_key(style, seed, path)}")
     if style == "panorama":
         xi = 0.0 if pick.random() < 0.4 else pick.uniform(0.1, 0.9)
         return math.radians(pick.uniform(55.0, 105.0)) / 2, xi, 1.0

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from sightline.cameras import se3
-from sightline.worlds.scene import Notes, Scene, distance_to_solids
+from sightline.worlds.scene import Notes, Scene, clip_key, distance_to_solids
 
 CANDIDATES = 6  # the last one pans at the spot that every builder keeps free
 VIEW = 1.7  # metres of free sight ahead of the camera
@@ -42,9 +43,9 @@ class Candidate:
         return list(vars(self).values())
 
 
-def draw_candidates(style: str, notes: Notes) -> list[Candidate]:
-    """The candidates of one clip in order of preference, each shorter than the one before."""
-    pick = random.Random(f"path {style} {notes.seed}")
+def draw_candidates(style: str, notes: Notes, path: int = 0) -> list[Candidate]:
+    """The candidates of one clip in order of preference, each shorter than the one before. path: number in the scene."""
+    pick = random.Random(f"path {clip_key(style, notes.seed, path)}")
     outdoor = notes.place in OUTDOOR_PLACES
     x, z = notes.standpoint
     ahead = math.atan2(notes.focus[0] - x, notes.focus[2] - z)
@@ -110,18 +111,20 @@ OUTDOOR_PLACES = frozenset({"street", "park", "garden", "square", "courtyard", "
 
 
 def sample_trajectories(
-    scenes: Scene, style: str, frames: int, fps: float, returning: float = 0.0
+    scenes: Scene, style: str, frames: int, fps: float, returning: float = 0.0, paths: Sequence[int] | None = None
 ) -> Tensor:  # -> [B, T, 4, 4] float64, metres
     """One trajectory per scene: the first of its candidates that keeps CLEARANCE everywhere.
 
     returning: the fraction of scenes whose camera moves at twice the speed and returns to where it started.
+    paths: the number of each trajectory in its scene, 0 for the first.
     """
+    paths = [0] * len(scenes) if paths is None else paths
+    clips = list(zip(scenes.notes, paths, strict=True))
     there_and_back = frames - 1 - (2 * torch.arange(frames) - (frames - 1)).abs()  # [T] 0, 2, ..., T - 1, ..., 2, 0
-    returns = torch.tensor([_returns(style, notes.seed, returning) for notes in scenes.notes])  # [B]
-    rows = [[candidate.row() for candidate in draw_candidates(style, notes)] for notes in scenes.notes]
+    returns = torch.tensor([_returns(clip_key(style, notes.seed, path), returning) for notes, path in clips])  # [B]
+    rows = [[candidate.row() for candidate in draw_candidates(style, notes, path)] for notes, path in clips]
     numbers = torch.tensor(rows, dtype=torch.float64)  # [B, CANDIDATES, 13]
     focus = torch.tensor([notes.focus for notes in scenes.notes], dtype=torch.float64)  # [B, 3]
-    seconds = torch.arange(frames, dtype=torch.float32) / fps
     poses = torch.empty(len(scenes), frames, 4, 4, dtype=torch.float64)
     waiting = torch.arange(len(scenes))
     for number in range(CANDIDATES):
@@ -131,21 +134,30 @@ def sample_trajectories(
         poses[waiting] = se3.from_parts(rotation, position)
         if number == CANDIDATES - 1:
             break
-        some, when = scenes.select(waiting), seconds.expand(len(waiting), -1)
-        clear = distance_to_solids(some, position.float(), when).amin(-1)
-        ahead = (position + VIEW * rotation[..., 2]).float()  # a view that is blocked by a wall right ahead is rejected
-        blocked = distance_to_solids(some, ahead, when).amin(-1) <= 0
-        # The distance to a solid changes at most as fast as the camera moves: half a step covers what lies between.
-        step = position.diff(dim=1).norm(dim=-1).amax(-1) if frames > 1 else torch.zeros(len(waiting))
-        needed = CLEARANCE + 0.05 + 0.5 * step + (0.2 if style == "openworld" else 0.0)
-        waiting = waiting[(clear <= needed) | blocked & (style != "orbit")]
+        waiting = waiting[~is_clear(scenes.select(waiting), style, poses[waiting], fps)]
         if len(waiting) == 0:
             break
     return poses
 
 
-def _returns(style: str, seed: int, fraction: float) -> bool:
-    return random.Random(f"returning {style} {seed}").random() < fraction
+def is_clear(scenes: Scene, style: str, poses: Tensor, fps: float, views: int | None = None) -> Tensor:  # -> [B] bool
+    """Whether trajectories [B, T, 4, 4] keep CLEARANCE, and see at least VIEW metres ahead in their first `views` frames.
+
+    views: by default all frames. An orbit looks at something near, so its view is not checked.
+    """
+    position, rotation = poses[..., :3, 3], poses[..., :3, :3]
+    when = (torch.arange(poses.shape[1], dtype=torch.float32) / fps).expand(len(poses), -1)
+    clear = distance_to_solids(scenes, position.float(), when).amin(-1)
+    ahead = (position + VIEW * rotation[..., 2]).float()[:, :views]
+    blocked = distance_to_solids(scenes, ahead, when[:, :views]).amin(-1) <= 0
+    # The distance to a solid changes at most as fast as the camera moves: half a step covers what lies between.
+    step = position.diff(dim=1).norm(dim=-1).amax(-1) if poses.shape[1] > 1 else torch.zeros(len(poses))
+    needed = CLEARANCE + 0.05 + 0.5 * step + (0.2 if style == "openworld" else 0.0)
+    return (clear > needed) & ~(blocked & (style != "orbit"))
+
+
+def _returns(key: str, fraction: float) -> bool:
+    return random.Random(f"returning {key}").random() < fraction
 
 
 def _follow(numbers: Tensor, focus: Tensor, frames: int) -> tuple[Tensor, Tensor]:

@@ -8,7 +8,6 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,33 +18,11 @@ from sightline.checks import number
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.frames import FrameReader, ImageFiles, VideoFile
 from sightline.data.near_depth import find_sparse_model, near_depth_from_points
+from sightline.data.shot_batch import ShotBatch
 from sightline.errors import SightlineError
 from sightline.files import reason
 from sightline.images import IMAGE_SUFFIXES
 from sightline.video import VIDEO_SUFFIXES
-from sightline.worlds import WorldBatch
-
-
-@dataclass(frozen=True, eq=False)
-class ShotBatch:
-    """Several shots of a source that renders them, before rendering.
-
-    scenes: the 3D scenes and true cameras, in metres.
-    trajectories: of each shot, as Source.trajectory gives it.
-    units_per_metre: of each shot, the unit of its trajectory.
-    """
-
-    scenes: WorldBatch
-    trajectories: tuple[Trajectory, ...]
-    units_per_metre: tuple[float, ...]
-
-    def scale(self, index: int, spec: ClipSpec, eta: float) -> float:
-        """What metres are multiplied by in the trajectory of a clip of this shot."""
-        return self.units_per_metre[index] * spec.scale(self.trajectories[index], eta)
-
-    def unit(self, index: int, spec: ClipSpec, eta: float) -> str:
-        """The unit of the trajectory of a clip of this shot."""
-        return spec.unit(self.trajectories[index], eta)
 
 
 class Source(ABC):
