@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -95,19 +96,36 @@ class ClipEncoder:
         self, caption: str, max_sequence_length: int = MAX_SEQUENCE_LENGTH
     ) -> Tensor:  # -> [n, D], n at most max_sequence_length
         """The embedding of the pipeline's encode_prompt, without its padding of zeros."""
-        embedding = self.texts([caption], max_sequence_length)[0]
+        embedding = self.texts([caption], max_sequence_length)[0].cpu()
         used = embedding.abs().amax(-1).nonzero()
         return embedding[: int(used[-1]) + 1 if len(used) else 0]
 
     @torch.no_grad()
     def texts(self, captions: Sequence[str], max_sequence_length: int = MAX_SEQUENCE_LENGTH) -> Tensor:  # -> [B, L, D]
-        """Embeddings of the pipeline's encode_prompt, padded to max_sequence_length, on the CPU; longer captions are cut."""
+        """Embeddings of the pipeline's encode_prompt, padded to max_sequence_length, on the device of the text encoder; longer
+        captions are cut."""
         with ENCODER_LOCK:
             embeddings, _ = self.pipe.encode_prompt(
-                list(captions), do_classifier_free_guidance=False, max_sequence_length=max_sequence_length
+                list(captions),
+                do_classifier_free_guidance=False,
+                max_sequence_length=max_sequence_length,
+                device=self.pipe.text_encoder.device,
             )
-        result: Tensor = embeddings.float().cpu()
+        result: Tensor = embeddings.float()
         return result
+
+    @contextmanager
+    def text_encoder_on(self, device: torch.device) -> Iterator[None]:
+        """The text encoder on this device for a while, for many captions."""
+        encoder = self.pipe.text_encoder
+        before = encoder.device
+        with ENCODER_LOCK:
+            encoder.to(device)
+        try:
+            yield
+        finally:
+            with ENCODER_LOCK:
+                encoder.to(before)
 
     def digests(self) -> dict[str, str]:
         """Digests of everything that latents and text depend on. They do not depend on where the model is stored."""

@@ -73,7 +73,8 @@ class RenderedLatents:
     def _render_all(self, progress: Callable[[Sequence[Any]], Any]) -> tuple[LatentBatch, CameraBatch]:
         groups = self.groups()
         sampled = map_in_processes(self.sample, groups)
-        parts = [self.render_and_encode(next(sampled)) for _ in progress(groups)]
+        with self.encoder.text_encoder_on(self.encoder.pipe.vae.device):
+            parts = [self.render_and_encode(next(sampled)) for _ in progress(groups)]
         return LatentBatch.cat([batch for batch, _ in parts]), CameraBatch.cat([cameras for _, cameras in parts])
 
     def _with_tokens(self, batch: LatentBatch, cameras: CameraBatch) -> LatentBatch:
@@ -90,9 +91,8 @@ class RenderedLatents:
         text = self.encoder.texts(captions, self.max_sequence_length)
         cameras = CameraBatch.cat([clips.cameras for clips in sampled]).select(order).to(latents.device)
         here = order.to(latents.device)
-        batch = LatentBatch(
-            latents[here], text[order].to(latents.device), condition=None if condition is None else condition[here]
-        )
+        text = text.to(latents.device)
+        batch = LatentBatch(latents[here], text[here], condition=None if condition is None else condition[here])
         return batch, cameras
 
     def render(self, sampled: list[SampledClips]) -> Tensor:  # -> [B, T, H, W, 3] uint8, on the VAE's device

@@ -49,9 +49,10 @@ def captions(
     there and never on which side, so it is also right for the mirror image.
     """
     inside, low, high = _extents(scenes, poses, intrinsics, xi, width, height, second)
+    extents = zip(inside.tolist(), low.tolist(), high.tolist(), strict=True)
     return tuple(
-        _sentence(notes, _in_front(notes, *numbers, width * height), path)
-        for notes, path, *numbers in zip(scenes.notes, paths, inside.tolist(), low.tolist(), high.tolist(), strict=True)
+        _sentence(notes, _in_front(notes, *extent, width * height), path)
+        for notes, path, extent in zip(scenes.notes, paths, extents, strict=True)
     )
 
 

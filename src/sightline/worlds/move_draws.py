@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable
 
 from sightline.cameras import defaults
+from sightline.cameras.moves import Easing
 
-EASINGS = ("linear", "linear", "linear", "ease", "ease", "ease_in", "ease_out")
+EASINGS: tuple[Easing, ...] = ("linear", "linear", "linear", "ease", "ease", "ease_in", "ease_out")
+_LONGEST_ARC = 2.5  # metres
 
 _Draw = Callable[["_Pen"], str]
 
@@ -23,8 +26,12 @@ class _Pen:
         return _text(self.pick.choice((-1, 1)) * self.pick.uniform(low, high))
 
     def distance(self, low: float, high: float) -> str:
-        """Metres of either sign, or degrees around the subject."""
+        """Metres of either sign."""
         return _text(self.pick.choice((-1, 1)) * self.pick.uniform(low, high) * self.travel)
+
+    def around(self, low: float, high: float) -> str:
+        """Degrees of either sign around the subject; around a distant one fewer, so that the path stays short."""
+        return self.distance(low, min(high, max(low, math.degrees(_LONGEST_ARC / self.depth))))
 
     @property
     def subject(self) -> str:
@@ -42,10 +49,10 @@ _TRAVELS: dict[str, _Draw] = {
     "dolly": lambda pen: f"dolly:{pen.distance(0.1, 1.5)}",
 }
 _AROUND: dict[str, _Draw] = {
-    "orbit": lambda pen: f"orbit:{pen.distance(5, 60)}:{pen.subject}",
-    "arc": lambda pen: f"arc:{pen.distance(5, 45)}:elevation={pen.distance(3, 20)}:{pen.subject}",
+    "orbit": lambda pen: f"orbit:{pen.around(5, 60)}:{pen.subject}",
+    "arc": lambda pen: f"arc:{pen.around(5, 45)}:elevation={pen.around(3, 20)}:{pen.subject}",
     "crane": lambda pen: f"crane:{pen.distance(0.1, 0.7)}:{pen.subject}",
-    "spiral": lambda pen: f"spiral:{pen.distance(20, 90)}:approach={pen.distance(0.1, 0.6)}:{pen.subject}",
+    "spiral": lambda pen: f"spiral:{pen.around(20, 90)}:approach={pen.distance(0.1, 0.6)}:{pen.subject}",
 }
 _LENS: dict[str, _Draw] = {
     "zoom": lambda pen: f"zoom:{_text(defaults.FOCAL_MM * 2 ** pen.pick.uniform(-0.5, 1.3))}",
@@ -59,7 +66,7 @@ _SHAKE: dict[str, _Draw] = {
 }
 _LOOPS: dict[str, _Draw] = {
     "loop_truck": lambda pen: f"loop_truck:{pen.distance(0.15, 0.9)}",
-    "loop_orbit": lambda pen: f"loop_orbit:{pen.distance(8, 45)}:{pen.subject}",
+    "loop_orbit": lambda pen: f"loop_orbit:{pen.around(8, 45)}:{pen.subject}",
     "loop_dolly": lambda pen: f"loop_dolly:{pen.distance(0.15, 0.9)}",
     "loop_nonpalindromic": lambda pen: f"loop_nonpalindromic:{pen.distance(0.2, 0.9)}:{pen.subject}",
 }
@@ -67,7 +74,7 @@ _SINGLES = _TURNS | _TRAVELS | _AROUND | _LENS | _SHAKE
 _JOINED = _TURNS | _TRAVELS | _LENS | {name: _AROUND[name] for name in ("orbit", "crane")}
 
 
-def draw_line(key: str, depth: float, travel: float = 1.0) -> tuple[str, str]:
+def draw_line(key: str, depth: float, travel: float = 1.0) -> tuple[str, Easing]:
     """A line of the move language and its easing. The key decides both; travel scales how far the camera goes.
 
     depth: metres to the subject, which moves around it use. Half of the lines are one move; the others are moves at the

@@ -1,7 +1,7 @@
 """The ray caster: scenes and cameras to frames and depth, batched over clips and frames, the same on any device.
 
-On the CPU a frame is cut into tiles and each tile tests only the solids it may meet. On CUDA whole frames are cast
-against all solids in code that torch.compile fuses, a few clips at a time so that memory stays bounded.
+On the CPU a frame is cut into tiles and each tile tests only the solids it may meet. On CUDA all rays are cast against all
+solids in code that torch.compile fuses, a few clips at a time so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ _TILE_MARGIN = 1.5  # pixels around a tile within which solids count as met
 # groups of tiles can be spread over threads that never wait for each other.
 _RAYS_AT_ONCE = 31 << 10
 _COMPILED_RAYS_AT_ONCE = 1 << 26  # CUDA: about 31 clips of 33 x 128 x 128 x 4 samples
+_PIECE, _SCENES_AT_ONCE = 512, 32  # CUDA: pixels of a packet, and scenes of a call
 
 
 def render_batch(
@@ -168,21 +169,41 @@ def _cast(view: View, offsets: Tensor, per_ray: Any, like: Tensor, compile: bool
 
 
 def _cast_frames(view: View, offsets: Tensor, per_ray: Any, like: Tensor, rays_at_once: int) -> Tensor:
-    """All rays of a frame at once against all solids, a fixed number of clips at a time."""
-    clips, frames, pixels = len(view.scenes), view.camera.shape[1], view.height * view.width
-    out = torch.empty(clips, frames, pixels, len(like), dtype=like.dtype, device=view.camera.device)
-    y, x = torch.meshgrid(torch.arange(view.height), torch.arange(view.width), indexing="ij")
-    x = (x.flatten() + offsets[:, :1]).flatten()[None].to(view.camera.device)  # [1, S * H * W]
-    y = (y.flatten() + offsets[:, 1:]).flatten()[None].to(view.camera.device)
-    most = max(1, rays_at_once // (frames * pixels * len(offsets)))
-    at_once = min(clips, most)  # one shape whatever the number of clips: another would be compiled for a minute
-    for start in range(0, clips, at_once):
-        first = min(start, clips - at_once)  # the last group overlaps the one before: all have one shape
-        chosen = slice(first, first + at_once)
-        part = view.of_clips(chosen)
-        packets, clip = part.packets()
-        out[chosen] = per_ray(packets, part.surroundings(clip, len(like) == 3), x, y).unflatten(0, (at_once, frames))
+    """All rays against all solids. Every call of `per_ray` has one shape, whatever the number and size of the clips: frames
+    are cut into pieces of a fixed number of pixels, and what is missing is filled up with the last piece and the last
+    scene. Another shape would be compiled for a minute."""
+    clips, frames, area = len(view.scenes), view.camera.shape[1], view.height * view.width
+    device, pieces = view.camera.device, -(-area // _PIECE)
+    at_once, per_clip = max(1, rays_at_once // (_PIECE * len(offsets))), frames * pieces  # packets
+    group = max(1, min(_SCENES_AT_ONCE, at_once // per_clip))  # clips
+    inside, offsets = torch.arange(_PIECE, device=device), offsets.to(device)
+    out = torch.empty(clips * per_clip, _PIECE, len(like), dtype=like.dtype, device=device)
+    for start in range(0, clips, group):
+        scenes = (torch.arange(_SCENES_AT_ONCE) + start).clamp_max(clips - 1)
+        part = view.of_clips(scenes)
+        whole, clip = part.packets()
+        around = part.surroundings(clip, len(like) == 3)
+        count = min(group, clips - start) * per_clip
+        for first in range(0, count, at_once):
+            packet = (torch.arange(at_once, device=device) + first).clamp_max(count - 1)
+            frame = packet // pieces
+            pixel = ((packet % pieces) * _PIECE)[:, None] + inside  # [P, _PIECE]
+            x, y = (
+                (at[:, None] + offset[:, None]).flatten(1)  # [P, S * _PIECE]
+                for at, offset in ((pixel % view.width, offsets[:, 0]), (pixel // view.width, offsets[:, 1]))
+            )
+            packets = Packets(whole.camera[frame], whole.solids[frame], whole.room[frame])
+            light = _of_packets(around, clip, frame)
+            used, place = min(at_once, count - first), start * per_clip + first
+            out[place : place + used] = per_ray(packets, light, x, y)[:used]
+    out = out.view(clips, frames, pieces * _PIECE, len(like))[:, :, :area]
     return out.unflatten(2, (view.height, view.width))
+
+
+def _of_packets(around: Surroundings, clip: Tensor, frame: Tensor) -> Surroundings:  # [F], [P]
+    """The surroundings of packets, from those of whole frames. clip: of each frame. frame: of each packet."""
+    extent, light = around.ground_extent[frame], around.light[frame]
+    return replace(around, clip=clip[frame], light=light, ground_extent=extent)
 
 
 def _cast_tiles(view: View, offsets: Tensor, per_ray: Any, like: Tensor) -> Tensor:
@@ -206,9 +227,8 @@ def _cast_tiles(view: View, offsets: Tensor, per_ray: Any, like: Tensor) -> Tens
 
     def cast(some: Tensor) -> None:
         group = Packets(packets.camera[some], packets.solids[some], packets.room[some])
-        of = frame[some]
         near = {kind: _first_true(meets[some, slots]) + slots.start for kind, slots in KINDS.items()}
-        light = replace(around, clip=clip[of], light=around.light[of], ground_extent=around.ground_extent[of])
+        light = _of_packets(around, clip, frame[some])
         out[some] = per_ray(group, light, left[some, None] + x, top[some, None] + y, near)
 
     with ThreadPoolExecutor(torch.get_num_threads()) as pool:

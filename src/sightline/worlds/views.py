@@ -53,12 +53,9 @@ class View:
         camera = torch.cat([part.to(scenes.device, torch.float32) for part in parts], -1)
         return cls(scenes, camera, scenes.solids_at(seconds.to(scenes.device)), width, height)
 
-    def of_clips(self, chosen: slice) -> View:
-        scene = self.scenes
-        some = Scene(
-            scene.solids[chosen], scene.room[chosen], scene.materials[chosen], scene.light[chosen], scene.notes[chosen]
-        )
-        return replace(self, scenes=some, camera=self.camera[chosen], solids=self.solids[chosen])
+    def of_clips(self, chosen: Tensor) -> View:  # [W] whole numbers, on the CPU
+        rows = chosen.to(self.camera.device)
+        return replace(self, scenes=self.scenes.select(chosen), camera=self.camera[rows], solids=self.solids[rows])
 
     def packets(self) -> tuple[Packets, Tensor]:
         """One packet per frame, and the scene number of each."""
@@ -80,9 +77,10 @@ class View:
         )
 
     def _blobs(self) -> dict[int, Tensor]:
-        """Darkness of the blob of shadow under each moving solid, [B] for each slot that may move."""
-        if not self.scenes.moves:
+        """Darkness of the blob of shadow under each moving solid, [B] for each slot that may move.
+
+        On CUDA all slots are kept, so that scenes with and without moving things share one compiled shape."""
+        if not self.scenes.moves and not self.camera.is_cuda:
             return {}
         blobs = {slot: 0.65 * (self.scenes.solids[:, slot, 11] > 0).float() for slot in MOVERS}
-        # On CUDA all slots are kept: testing which are empty would synchronise with the device and change the compiled shape.
         return {slot: blob for slot, blob in blobs.items() if blob.is_cuda or bool(blob.any())}
