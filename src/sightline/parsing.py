@@ -78,3 +78,11 @@ def parse_size(text: str) -> tuple[int, int]:
     if not match or not int(match[1]) * int(match[2]):
         raise SightlineError(f"size is {text!r}: expected WIDTHxHEIGHT, such as 832x480.")
     return int(match[1]), int(match[2])
+
+
+def parse_shape(text: str) -> tuple[int, int, int]:
+    """(frames, width, height) of "33x128x128"."""
+    match = re.fullmatch(r"(\d{1,6})[xX](\d{1,6})[xX](\d{1,6})", text.strip())
+    if not match or not int(match[1]) * int(match[2]) * int(match[3]):
+        raise SightlineError(f"shape is {text!r}: expected FRAMESxWIDTHxHEIGHT, such as 33x128x128.")
+    return int(match[1]), int(match[2]), int(match[3])

@@ -262,7 +262,7 @@ def clips():
         held_out_fraction=0.2,
         max_sequence_length=32,
     )
-    feed = make_feed(data, pipe, 0, patch_size=(1, 2, 2), with_camera=True, device=torch.device("cpu"))
+    feed = make_feed(data, pipe, 0, batch_size=2, patch_size=(1, 2, 2), with_camera=True, device=torch.device("cpu"))
     chance = partial(draw, objective=ObjectiveConfig(shift=1.0), seed=0)
     return next(feed.micro_batches(0, 4, [slice(0, 4)], 0, torch.device("cpu"), chance))
 

@@ -39,6 +39,7 @@ class Clips(Sequence[Clip]):
     """The clips of some sources. The constructor reads every camera file and no pixels; indexing reads one clip.
 
     part, held_out: which scenes, and the fraction of scenes that is held out (see sightline.data.split).
+    keep: of the scenes of this part, those for which keep(source name, scene name) is true.
     strict: raise at the first broken shot or clip, instead of reporting it in `skips` and leaving it out.
     progress: wraps the shots while they are listed, to show a bar: progress(shots, description).
     """
@@ -50,6 +51,7 @@ class Clips(Sequence[Clip]):
         *,
         part: Part = "all",
         held_out: float = 0.01,
+        keep: Callable[[str, str], bool] = lambda source, scene: True,
         strict: bool = False,
         progress: Callable[[Sequence[str], str], Iterable[str]] = lambda shots, _: shots,
     ) -> None:
@@ -60,7 +62,11 @@ class Clips(Sequence[Clip]):
         self._last_shot: tuple[int, str, Trajectory] | None = None
         self._warned: set[str] = set()
         for index, source in enumerate(self.sources):
-            shots = [shot for shot in source.shots() if in_part(part, source.name, source.scene(shot), held_out)]
+            shots = [
+                shot
+                for shot in source.shots()
+                if in_part(part, source.name, scene := source.scene(shot), held_out) and keep(source.name, scene)
+            ]
             with self._warn_once():
                 for shot in progress(shots, f"reading cameras of {source.name}"):
                     self._add(index, shot)

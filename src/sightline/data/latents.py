@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Generic, Protocol, TypeVar
 
 import torch
@@ -15,6 +17,7 @@ from sightline.cameras.tokens import CameraTokens
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.clip import Clip, Indexed
 from sightline.data.encode import ClipEncoder, pad_text
+from sightline.errors import SightlineError
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +89,29 @@ class LatentDataset(Protocol):
 
     def read(self, indices: Sequence[int]) -> LatentBatch:
         """These clips as one batch; clip_indices and empty_text are left to the caller."""
+
+
+class ConcatenatedLatents:
+    """The clips of several datasets, one after the other. Datasets of different shapes cannot share a batch."""
+
+    def __init__(self, datasets: Sequence[LatentDataset]) -> None:
+        self.datasets = datasets
+        self._ends = list(accumulate(len(dataset) for dataset in datasets))
+
+    def __len__(self) -> int:
+        return self._ends[-1]
+
+    def first_of_each(self) -> list[int]:
+        """The first clip of each dataset that has one."""
+        return [end - len(dataset) for dataset, end in zip(self.datasets, self._ends, strict=True) if len(dataset)]
+
+    def read(self, indices: Sequence[int]) -> LatentBatch:
+        numbers = [bisect_right(self._ends, index) for index in indices]
+        if len(set(numbers)) > 1:
+            raise SightlineError(f"clips {list(indices)} are of {len(set(numbers))} datasets: expected one in a batch.")
+        dataset = self.datasets[numbers[0]]
+        start = self._ends[numbers[0]] - len(dataset)
+        return dataset.read([index - start for index in indices])
 
 
 Item = TypeVar("Item")

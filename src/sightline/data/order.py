@@ -1,13 +1,15 @@
-"""The order in which clips are seen: shuffled epochs, or a mixture by weight. A function of a seed and a position."""
+"""The order in which clips are seen: shuffled epochs, a mixture by weight, or one group of clips per step. A function of a seed
+and a position."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Protocol
 
 import torch
 
-from sightline.checks import number
+from sightline.checks import number, whole_number
 from sightline.errors import SightlineError
 
 _BLOCK = 4096  # draws of a mixture that are made at once
@@ -89,6 +91,45 @@ class Mixed:
         if source not in rounds or rounds[source][0] != round_number:
             rounds[source] = (round_number, _permutation(len(group), self.seed, source + 1, round_number))
         return group[rounds[source][1][position]]
+
+
+class OneGroupPerStep:
+    """Groups of clips of which each step takes one, drawn by weight, with the group's own order inside it.
+
+    orders: of each group's clips, from 0. lengths: clips of each group; the clips of all groups are numbered one group after
+    the other. weights: relative probabilities of the groups. batch_size: clips of a step.
+    """
+
+    def __init__(
+        self, orders: Sequence[Order], lengths: Sequence[int], weights: Sequence[float], batch_size: int, seed: int = 0
+    ) -> None:
+        self.orders, self.batch_size, self.seed = orders, whole_number("batch_size", batch_size), seed
+        self.length, self._starts = sum(lengths), [sum(lengths[:group]) for group in range(len(lengths))]
+        self._weights = torch.tensor(weights, dtype=torch.float64)
+
+    def from_position(self, position: int) -> Iterator[int]:
+        step, offset = divmod(position, self.batch_size)
+        block, step_in_block = divmod(step, _BLOCK)
+        drawn = torch.zeros(len(self.orders), dtype=torch.int64)  # steps of each group so far
+        for earlier in range(block):
+            drawn += self._draws(earlier).bincount(minlength=len(drawn))
+        drawn += self._draws(block)[:step_in_block].bincount(minlength=len(drawn))
+        clips = [
+            order.from_position(steps * self.batch_size)
+            for order, steps in zip(self.orders, drawn.tolist(), strict=True)
+        ]
+        while True:
+            for group in self._draws(block)[step_in_block:].tolist():
+                indices = [self._starts[group] + index for index in islice(clips[group], self.batch_size)]
+                yield from indices[offset:]
+                offset = 0
+            block, step_in_block = block + 1, 0
+
+    def epoch(self, position: int) -> int:
+        return position // self.length
+
+    def _draws(self, block: int) -> torch.Tensor:  # -> [_BLOCK] group of each step
+        return torch.multinomial(self._weights, _BLOCK, replacement=True, generator=_generator(self.seed, 0, block))
 
 
 def group_by_name(names: Sequence[str]) -> dict[str, list[int]]:

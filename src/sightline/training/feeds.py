@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence, Sized
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -14,18 +14,21 @@ from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
+from sightline.cameras.token_grid import TokenGrid
 from sightline.data.cached import CachedClips
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
 from sightline.data.encode import ClipEncoder, pad_text
-from sightline.data.latents import LatentBatch, LatentDataset, PerClipLatents, encode_clip
-from sightline.data.order import Mixed, Order, Shuffled, group_by_name
+from sightline.data.latents import ConcatenatedLatents, LatentBatch, LatentDataset, PerClipLatents, encode_clip
+from sightline.data.order import Mixed, OneGroupPerStep, Order, Shuffled, group_by_name
 from sightline.data.rendered_latents import RenderedLatents, can_render_batches
 from sightline.data.sources import open_sources
-from sightline.data.split import is_held_out
+from sightline.data.split import Part, is_held_out, share_of_scene
 from sightline.errors import SightlineError
 from sightline.training.objective import Draw
 from sightline.training.recipe import DataConfig
+
+_PARTS: tuple[Part, ...] = ("train", "held-out")
 
 
 class Feed:
@@ -78,6 +81,13 @@ class Feed:
         """Held-out clips. Their clip indices are negative and fixed, so their noise is the same at every validation."""
         return self._read(self.held_out, indices, [-1 - index for index in indices]).to(device)
 
+    def max_tokens(self, patch_size: Sequence[int]) -> int:
+        """Tokens of the largest shape, of which one clip is read. patch_size: latent frames, rows and columns per token."""
+        examples = self.train.first_of_each() if isinstance(self.train, ConcatenatedLatents) else [0]
+        return max(
+            TokenGrid.from_latents(self.train.read([index]).latents.shape, patch_size).num_tokens for index in examples
+        )
+
     def _read(self, clips: LatentDataset, indices: Sequence[int], clip_indices: Sequence[int]) -> LatentBatch:
         batch = clips.read(indices)
         tokens = batch.camera_tokens if self.with_camera else None
@@ -89,6 +99,7 @@ def make_feed(
     pipe: Any,
     seed: int,
     *,
+    batch_size: int,
     patch_size: Sequence[int],
     with_camera: bool,
     device: torch.device,
@@ -96,32 +107,42 @@ def make_feed(
 ) -> Feed:
     """The feed that a recipe asks for: from a cache, or from sources whose clips the pipeline's VAE and text encoder encode.
 
-    patch_size: latent frames, rows and columns per token. with_camera: whether the model takes camera tokens.
+    batch_size: clips of a step, which all have one shape. patch_size: latent frames, rows and columns per token.
+    with_camera: whether the model takes camera tokens.
     """
     encoder = ClipEncoder(pipe)
     empty_text = pad_text(encoder.text(""))[: data.max_sequence_length]
-    train: LatentDataset
-    held_out: LatentDataset
     if data.cache is not None:
-        cached = CachedClips(data.cache)
-        held = [is_held_out(entry["source"], entry["scene"], data.held_out_fraction) for entry in cached.entries]
-        train_indices = [index for index, is_held in enumerate(held) if not is_held]
-        held_out_indices = [index for index, is_held in enumerate(held) if is_held]
-        order = _order(data, [cached.entries[index]["source"] for index in train_indices], held_out_indices, seed)
-        train, held_out = (
-            PerClipLatents(
-                cached, indices, lambda clip: clip, patch_size, data.max_sequence_length, data.keep_in_memory
-            )
-            for indices in (train_indices, held_out_indices)
-        )
-    else:
-        encoder.check_size(data.width, data.height)
-        pipe.vae.to(device)  # clips are encoded where the model is trained
-        parts = [_clips_of(data, part) for part in ("train", "held-out")]
-        names = [parts[0].sources[window.source].name for window in parts[0].windows]
-        order = _order(data, names, parts[1], seed)  # errors in the recipe are raised before any clip is rendered
-        train, held_out = (_encoded(clips, data, encoder, patch_size, quiet) for clips in parts)
+        return Feed(*_from_cache(data, patch_size, seed), empty_text, with_camera)
+    for _, width, height in data.clip_shapes:
+        encoder.check_size(width, height)
+    pipe.vae.to(device)  # clips are encoded where the model is trained
+    train_clips, held_out_clips = (
+        [_clips_of(data, part, shape) for shape in range(len(data.clip_shapes))] for part in _PARTS
+    )
+    order = _order_of_shapes(
+        data, train_clips, held_out_clips, batch_size, seed
+    )  # what is wrong is raised before any clip is rendered
+    train, held_out = (
+        ConcatenatedLatents([_encoded(clips, data, encoder, patch_size, quiet) for clips in part])
+        for part in (train_clips, held_out_clips)
+    )
     return Feed(train, held_out, order, empty_text, with_camera)
+
+
+def _from_cache(
+    data: DataConfig, patch_size: Sequence[int], seed: int
+) -> tuple[LatentDataset, LatentDataset, Order]:  # training clips, held-out clips
+    cached = CachedClips(str(data.cache))
+    held = [is_held_out(entry["source"], entry["scene"], data.held_out_fraction) for entry in cached.entries]
+    parts = [[index for index, is_held in enumerate(held) if is_held == part] for part in (False, True)]
+    _require_clips(data, *map(len, parts))
+    order = _order(data, [cached.entries[index]["source"] for index in parts[0]], seed)
+    train, held_out = (
+        PerClipLatents(cached, indices, lambda clip: clip, patch_size, data.max_sequence_length, data.keep_in_memory)
+        for indices in parts
+    )
+    return train, held_out, order
 
 
 def _encoded(
@@ -138,18 +159,42 @@ def _encoded(
     return PerClipLatents(clips, indices, encode, patch_size, data.max_sequence_length, data.keep_in_memory)
 
 
-def _clips_of(data: DataConfig, part: Any) -> Clips:
-    spec = ClipSpec(num_frames=data.num_frames, width=data.width, height=data.height, near_depth=data.near_depth)
-    return Clips(open_sources(data.sources), spec, part=part, held_out=data.held_out_fraction)
+def _clips_of(data: DataConfig, part: Part, shape: int) -> Clips:
+    """The clips of one shape in one part of the split. A scene is seen in one shape, which a hash of its name decides."""
+    num_frames, width, height = data.clip_shapes[shape]
+    spec = ClipSpec(num_frames=num_frames, width=width, height=height, near_depth=data.near_depth)
+    weights = data.shape_weights or [1.0] * len(data.clip_shapes)
+
+    def is_of_shape(source: str, scene: str) -> bool:
+        return share_of_scene(source, scene, weights) == shape
+
+    return Clips(open_sources(data.sources), spec, part=part, held_out=data.held_out_fraction, keep=is_of_shape)
 
 
-def _order(data: DataConfig, sources: Sequence[str], held_out: Sized, seed: int) -> Order:
-    """The order in which training clips are seen. sources: the name of each clip's source."""
-    for name, part in (("training", sources), ("held-out", held_out)):
-        if not len(part):
+def _order_of_shapes(
+    data: DataConfig, train: Sequence[Clips], held_out: Sequence[Clips], batch_size: int, seed: int
+) -> Order:
+    """The order in which training clips are seen. With several shapes, each step has clips of one of them."""
+    _require_clips(data, min(map(len, train)), sum(map(len, held_out)))
+    orders = [_order(data, [clips.sources[window.source].name for window in clips.windows], seed) for clips in train]
+    if len(orders) == 1:
+        return orders[0]
+    weights = data.shape_weights or [1.0] * len(orders)
+    return OneGroupPerStep(orders, [len(clips) for clips in train], weights, batch_size, seed)
+
+
+def _require_clips(data: DataConfig, train: int, held_out: int) -> None:
+    for name, count in (("training", train), ("held-out", held_out)):
+        if not count:
+            of_each_shape = " of every shape" if len(data.clip_shapes) > 1 and name == "training" else ""
             raise SightlineError(
-                f"the data has no {name} clips: expected some (data.held_out_fraction is {data.held_out_fraction})."
+                f"the data has no {name} clips: expected some{of_each_shape} (data.held_out_fraction is "
+                f"{data.held_out_fraction})."
             )
+
+
+def _order(data: DataConfig, sources: Sequence[str], seed: int) -> Order:
+    """The order of training clips of one shape. sources: the name of each clip's source."""
     if not data.source_weights:
         return Shuffled(len(sources), seed)
     groups = group_by_name(sources)

@@ -42,5 +42,6 @@ def build_model(pipe: Any, config: ModelConfig) -> nn.Module:
     if config.fused:
         accelerate(model)
     if config.compile:
-        model.compile_repeated_blocks(fullgraph=True)
+        # One compilation per shape of the clips: a recipe has few, and code for any shape would be slower.
+        model.compile_repeated_blocks(fullgraph=True, dynamic=False)
     return model.train()

@@ -13,6 +13,7 @@ import yaml
 
 from sightline.checks import number, whole_number
 from sightline.errors import SightlineError
+from sightline.parsing import parse_shape
 from sightline.settings import flatten, from_dict, to_builtin
 
 TrainableSet = Literal["paper", "encoding", "self_attention", "all", "lora"]
@@ -59,6 +60,11 @@ class DataConfig:
     num_frames: int = 81
     width: int = 832
     height: int = 480
+    shapes: tuple[str, ...] = ()
+    """Several shapes of clips instead of num_frames, width and height: FRAMESxWIDTHxHEIGHT, such as 33x128x128. Scenes are
+    divided among the shapes, and every step has clips of one shape."""
+    shape_weights: tuple[float, ...] = ()
+    """How often each shape is drawn, and its part of the scenes, relative to the others; without it, all alike."""
     max_sequence_length: int = 512
     """Text tokens that prompts are padded to. Wan was trained with 512; a small model may need fewer."""
     near_depth: bool = False
@@ -69,6 +75,11 @@ class DataConfig:
     """Threads that read and encode clips ahead of their use."""
     keep_in_memory: bool = False
     """Encode each clip of the sources once and keep its latents in memory; for small datasets."""
+
+    @property
+    def clip_shapes(self) -> list[tuple[int, int, int]]:
+        """Frames, width and height of the clips, one entry per shape."""
+        return [parse_shape(shape) for shape in self.shapes] or [(self.num_frames, self.width, self.height)]
 
 
 @dataclass(frozen=True)
@@ -203,9 +214,10 @@ class Recipe:
             )
         if not self.output.strip():
             raise SightlineError("output is empty: expected a folder for the run.")
-        if data.num_frames < 5 and objective.image_to_video_prob > 0:
+        num_frames = min(frames for frames, _, _ in data.clip_shapes)
+        if num_frames < 5 and objective.image_to_video_prob > 0:
             raise SightlineError(
-                f"data.num_frames is {data.num_frames} with objective.image_to_video_prob {objective.image_to_video_prob}: "
+                f"data.num_frames is {num_frames} with objective.image_to_video_prob {objective.image_to_video_prob}: "
                 "expected 5 or more, since the first latent frame is given and something must be left to predict."
             )
         if not 0 <= objective.sigma_min < objective.sigma_max <= 1:
@@ -215,11 +227,20 @@ class Recipe:
             )
         if bool(data.cache) == bool(data.sources):
             raise SightlineError("data needs either a cache or sources: expected exactly one of the two.")
-        weights = data.source_weights
-        if weights and (len(weights) != len(data.sources) or not all(w > 0 and math.isfinite(w) for w in weights)):
+        if data.cache and data.shapes:
             raise SightlineError(
-                f"data.source_weights are {list(weights)}: expected one number above 0 for each source."
+                f"data.shapes are {list(data.shapes)}: expected none with a cache, whose clips have a shape."
             )
+        if len(set(data.clip_shapes)) < len(data.shapes):
+            raise SightlineError(f"data.shapes are {list(data.shapes)}: expected every shape once.")
+        for name, weights, of in (
+            ("source", data.source_weights, data.sources),
+            ("shape", data.shape_weights, data.shapes),
+        ):
+            if weights and (len(weights) != len(of) or not all(w > 0 and math.isfinite(w) for w in weights)):
+                raise SightlineError(
+                    f"data.{name}_weights are {list(weights)}: expected one number above 0 for each {name}."
+                )
         if self.model.trainable == "encoding" and self.model.encoding is None:
             raise SightlineError(
                 "model.trainable is 'encoding' without model.encoding: there would be nothing to train."

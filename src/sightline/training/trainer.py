@@ -15,7 +15,6 @@ from accelerate import Accelerator
 from torch import Tensor
 
 from sightline.backbones.weights_digest import weights_digest
-from sightline.cameras.token_grid import TokenGrid
 from sightline.checks import number
 from sightline.data.cached import CachedClips
 from sightline.data.latents import LatentBatch
@@ -108,6 +107,7 @@ class Trainer:
             recipe.data,
             self.pipe,
             recipe.seed,
+            batch_size=recipe.optimizer.batch_size,
             patch_size=tuple(model_config.patch_size),
             with_camera=hasattr(self.model, "encoding_layers"),
             device=self.device,
@@ -118,8 +118,7 @@ class Trainer:
         """Put the model on its devices, make the optimizer and the EMA, and fill them from a checkpoint to resume."""
         recipe, model = self.recipe, self.model
         report.say_trainable(summary(model))
-        tokens = TokenGrid.from_latents(self.feed.held_out.read([0]).latents.shape, model.config.patch_size).num_tokens
-        estimate = memory.estimate(model, recipe, tokens, self.num_processes)
+        estimate = memory.estimate(model, recipe, self.feed.max_tokens(model.config.patch_size), self.num_processes)
         report.say(memory.require_fit(estimate, recipe, self.device))
         self.parallel_model = parallelize(model, recipe.parallel, self.num_processes, self.device)
         # Only now, because sharding replaces parameters.

@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
+from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.data.encode import ENCODER_LOCK
 from sightline.data.latents import LatentBatch
@@ -69,9 +70,11 @@ def held_out_losses(model: nn.Module, feed: Feed, recipe: Recipe, device: torch.
         variants: dict[str, CameraTokens | None] = {"loss": batch.camera_tokens}
         if batch.camera_tokens is not None:
             variants["loss_without_camera"] = CameraTokens.absent(batch.camera_tokens.grid).to(device)
-            if len(indices) > 1:  # a single clip has no next one
-                next_index = indices[(position + 1) % len(indices)]
-                variants["loss_with_another_camera"] = feed.validation([next_index], device).camera_tokens
+            later = [*indices[position + 1 :], *indices[:position]]
+            # Clips of one shape are neighbours, where none of the clips that are measured has the shape of this one.
+            later += [near for near in (index + 1, index - 1) if later and 0 <= near < len(feed.held_out)]
+            if (other := camera_of_shape(feed, batch.camera_tokens.grid, later, device)) is not None:
+                variants["loss_with_another_camera"] = other
         for level in range(_LEVELS):
             drawn = fixed_draw(batch, recipe, (level + 0.5) / _LEVELS)
             for name, tokens in variants.items():
@@ -79,6 +82,15 @@ def held_out_losses(model: nn.Module, feed: Feed, recipe: Recipe, device: torch.
                 losses = flow_matching_loss(model, dataclasses.replace(batch, camera_tokens=tokens), drawn)
                 totals.setdefault(name, []).append(losses.mean())
     return {name: torch.stack(values).mean().item() for name, values in totals.items()}
+
+
+def camera_of_shape(feed: Feed, grid: TokenGrid, indices: list[int], device: torch.device) -> CameraTokens | None:
+    """The camera of the first of these held-out clips that has this token grid; None where no clip has it."""
+    for index in indices:
+        tokens = feed.validation([index], device).camera_tokens
+        if tokens is not None and tokens.grid == grid:
+            return tokens
+    return None
 
 
 def evenly_spaced(count: int, n: int) -> list[int]:
