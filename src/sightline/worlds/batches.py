@@ -23,12 +23,11 @@ Result = TypeVar("Result")
 
 BATCH = 248  # clips that are rendered together: eight times what the renderer casts at once
 _MIN_GROUPS = 8  # with fewer groups, starting processes takes longer than they save
-_MAX_PROCESSES = 8
+_MAX_PROCESSES = 32  # more would build scenes faster than a device renders them
 
 
 def render_batches(batches: Sequence[WorldBatch], device: torch.device | str) -> Tensor:  # -> [B, T, H, W, 3] uint8
-    """Render batches of several styles as one. Static and moving scenes compile to different code, so rendering them
-    apart would take a minute more to compile."""
+    """Render batches of several styles, of clips of one size and length, as one."""
     first = batches[0]
     scenes = stack([batch.scenes for batch in batches]).to(device)
     poses, lenses = (
@@ -43,7 +42,7 @@ def map_in_processes(function: Callable[[Item], Result], items: Sequence[Item]) 
 
     Building a scene is thousands of operations on a few numbers, which is 50 times slower on many threads.
     """
-    processes = min(_MAX_PROCESSES, (os.cpu_count() or 1) // 2)
+    processes = min(_MAX_PROCESSES, _cores() - 1, len(items))  # one core is left to this process
     if len(items) < _MIN_GROUPS or processes < 2:
         for item in items:
             with _one_thread():
@@ -53,6 +52,12 @@ def map_in_processes(function: Callable[[Item], Result], items: Sequence[Item]) 
     with ProcessPoolExecutor(processes, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)) as pool:
         for pickled in pool.map(partial(_pickled_result, function), items):
             yield pickle.loads(pickled)
+
+
+def _cores() -> int:
+    """The cores that this process may use; an equal part of them where a launcher started several processes here."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
 def _pickled_result(function: Callable[[Item], Result], item: Item) -> bytes:
