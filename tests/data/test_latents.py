@@ -50,5 +50,5 @@ def test_processes_make_the_same_in_the_same_order(monkeypatch):
     groups = list(range(9))
     inline = list(batches.map_in_processes(str, groups))
     monkeypatch.setattr(batches, "_MIN_GROUPS", 2)
-    monkeypatch.setattr(batches, "_cores", lambda: 3)
+    monkeypatch.setattr(batches, "available_cores", lambda: 3)
     assert list(batches.map_in_processes(str, groups)) == inline == [str(group) for group in groups]

@@ -222,6 +222,24 @@ def _print_statistics(sources: Sequence[SourceStatistics], etas: Sequence[float]
     header = ["source", "|m|", "eta", "eta |m|", "eta |m| / z_n", "suggested eta"]
     print_table("|m| over rays: median, and 5 to 95 %", header, moments)
     print_line(f"suggested eta: gives each source the median of {sources[0].name}, whose eta is {sources[0].eta:g}")
+    for source in sources:
+        if any(source.moves):
+            _print_moves(source)
+
+
+def _print_moves(source: SourceStatistics) -> None:
+    from sightline.data.move_stats import move_uses
+
+    rows = [
+        (
+            use.name,
+            f"{100 * use.fraction:.1f} %",
+            "" if use.amounts is None else f"{use.amounts[1]:.3g}\n{use.amounts[0]:.2g} to {use.amounts[2]:.2g}",
+        )
+        for use in move_uses(source.moves)
+    ]
+    header = ["move", "clips", "amount: median, and 5 to 95 %"]
+    print_table(f"camera moves of {source.name}, without their direction", header, rows)
 
 
 def _quantiles(values: Quantiles) -> str:

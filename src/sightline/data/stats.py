@@ -64,6 +64,8 @@ class SourceStatistics:
     """[N] |m| of every ray in the source's own units."""
     normalised_moments: Tensor
     """[N] the same, divided by z_n where it is known."""
+    moves: tuple[str, ...]
+    """The line of the move language that each clip's camera follows; empty where it follows none."""
 
 
 def source_statistics(
@@ -84,7 +86,7 @@ def source_statistics(
     shots, skips = source.shots(), Skips(strict)
     count = min(whole_number("clips", clips), len(shots))
     sample = [shots[index * len(shots) // count] for index in range(count)]
-    lengths, turns, moments, normalised, with_near_depth = [], [], [], [], 0
+    lengths, turns, moments, normalised, moves, with_near_depth = [], [], [], [], [], 0
     for shot in progress(sample, f"measuring {source.name}"):
         try:
             trajectory = source.trajectory(shot)
@@ -97,6 +99,7 @@ def source_statistics(
         lengths.append(statistics.path_length)
         turns.append(statistics.total_turn)
         moments.append(moment_magnitudes(window, _GRID)[1:].flatten().float())
+        moves.append(source.move(shot))
         with_near_depth += trajectory.near_depth is not None
         normalised.append(moments[-1] / (trajectory.near_depth or 1.0))
     skips.log_count()
@@ -117,6 +120,7 @@ def source_statistics(
         normalised=Quantiles.from_values(source.eta * all_normalised) if with_near_depth else None,
         moments=all_moments,
         normalised_moments=all_normalised,
+        moves=tuple(moves),
     )
 
 

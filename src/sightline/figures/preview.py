@@ -42,7 +42,11 @@ def write_preview(
     if not shown:
         raise SightlineError(f"{source.name}: found no clip that can be read, expected at least one to show.")
     sheet = Path(output) / f"{source.name}.png"
-    captions = [clip.caption if with_map else f"{clip.source}/{clip.name}   {clip.caption}" for _, clip in shown]
+    captions = [
+        clip.caption if with_map else "   ".join(filter(None, (f"{clip.source}/{clip.name}", move, clip.caption)))
+        for (window, clip) in shown
+        for move in [dataset.sources[0].move(window.shot)]
+    ]
     with atomic_write(sheet) as temporary:
         contact_sheet([clip.frames for _, clip in shown], captions).save(temporary)
     if with_map:

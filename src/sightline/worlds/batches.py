@@ -42,7 +42,7 @@ def map_in_processes(function: Callable[[Item], Result], items: Sequence[Item]) 
 
     Building a scene is thousands of operations on a few numbers, which is 50 times slower on many threads.
     """
-    processes = min(_MAX_PROCESSES, _cores() - 1, len(items))  # one core is left to this process
+    processes = min(_MAX_PROCESSES, available_cores() - 1, len(items))  # one core is left to this process
     if len(items) < _MIN_GROUPS or processes < 2:
         for item in items:
             with _one_thread():
@@ -54,7 +54,7 @@ def map_in_processes(function: Callable[[Item], Result], items: Sequence[Item]) 
             yield pickle.loads(pickled)
 
 
-def _cores() -> int:
+def available_cores() -> int:
     """The cores that this process may use; an equal part of them where a launcher started several processes here."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))

@@ -71,6 +71,7 @@ _LOOPS: dict[str, _Draw] = {
     "loop_nonpalindromic": lambda pen: f"loop_nonpalindromic:{pen.distance(0.2, 0.9)}:{pen.subject}",
 }
 _SINGLES = _TURNS | _TRAVELS | _AROUND | _LENS | _SHAKE
+_SINGLE_NAMES = (*_SINGLES, "orbit", "orbit", "dolly", "pan", "truck")  # the most common ones more often
 _JOINED = _TURNS | _TRAVELS | _LENS | {name: _AROUND[name] for name in ("orbit", "crane")}
 
 
@@ -86,7 +87,7 @@ def draw_line(key: str, depth: float, travel: float = 1.0) -> tuple[str, Easing]
     if kind < 0.06:
         return "static", easing
     if kind < 0.5:
-        return _SINGLES[pick.choice(tuple(_SINGLES))](pen), easing
+        return _SINGLES[pick.choice(_SINGLE_NAMES)](pen), easing
     if kind < 0.7:
         names = pick.sample(tuple(_JOINED), 3 if pick.random() < 0.25 else 2)
         return "+".join(_JOINED[name](pen) for name in names), easing

@@ -73,6 +73,10 @@ class Source(ABC):
         """The place that a shot shows. All shots of a scene are in the same part of the split."""
         return shot
 
+    def move(self, shot: str) -> str:
+        """The line of the move language that a shot's camera follows; empty where it follows none."""
+        return ""
+
     def for_spec(self, spec: ClipSpec) -> Source:
         """The source as these clips need it. A source that renders its shots gives them the clips' size and length."""
         return self
