@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from sightline.cameras import lens, plucker
+from sightline.cameras.camera_batch import CameraBatch
 from sightline.cameras.tokens import ROW_WIDTH, CameraTokens
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
@@ -159,3 +160,16 @@ def test_a_row_knows_its_lens_its_place_and_the_raw_frames_it_stands_for(stride,
         expected = trajectory.world_to_camera[group, :3].flatten(1).float()
         torch.testing.assert_close(tokens.raw_frames[0, token, :, :12], expected)
     torch.testing.assert_close(tokens.raw_frames[:, :, 3, 12:], tokens.intrinsics)  # the last one is the latent pose
+
+
+def test_a_batch_of_cameras_has_the_rows_of_each_trajectory():
+    trajectories = [
+        random_trajectory(9, seed=seed, width=80, height=64, xi=xi) for seed, xi in enumerate((0.0, 0.7, 0.2))
+    ]
+    cameras = CameraBatch.cat([CameraBatch.from_trajectory(one) for one in trajectories])
+    for options in ({}, {"anchor": None}, {"latent_pose": "middle"}):
+        batch = CameraTokens.from_cameras(cameras, (3, 4, 5), **options)
+        each = [CameraTokens.from_trajectory(one, (3, 4, 5), **options) for one in trajectories]
+        assert torch.equal(batch.rows, CameraTokens.batch(each).rows)
+    chosen = CameraTokens.from_cameras(cameras.select(torch.tensor([2, 0])), (3, 4, 5))
+    assert torch.equal(chosen.rows, CameraTokens.from_cameras(cameras, (3, 4, 5)).rows[[2, 0]])

@@ -61,6 +61,7 @@ def test_one_unfiltered_ray_per_pixel_would_alias(monkeypatch):
 def test_testing_few_solids_per_tile_and_all_at_once_give_the_same_picture(style, monkeypatch):
     batch = sample_batch(style, [1, 4], frames=2, width=40, height=24)
     tiled = batch.render()
+    monkeypatch.setattr(render_module, "_SCENES_AT_ONCE", 2)
     monkeypatch.setattr(
         render_module,
         "_cast_tiles",
@@ -71,6 +72,33 @@ def test_testing_few_solids_per_tile_and_all_at_once_give_the_same_picture(style
     all_at_once = batch.render()
     assert ((tiled[0].int() - all_at_once[0].int()).abs().amax(-1) > 2).float().mean() < 1e-3
     torch.testing.assert_close(tiled[1], all_at_once[1], atol=1e-3, rtol=1e-4)
+
+
+def test_clips_of_any_number_length_and_size_are_compiled_once(monkeypatch):
+    """With a backend that compiles nothing but counts. The pictures are those of the tiles."""
+    graphs = []
+
+    def counting(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    for name, value in (("_COMPILED_RAYS_AT_ONCE", 1 << 12), ("_PIECE", 128), ("_SCENES_AT_ONCE", 3)):
+        monkeypatch.setattr(render_module, name, value)
+    compiled = torch.compile(
+        lambda packets, around, x, y: render_module._colour(packets, around, x, y, None, 4, 0.625),
+        dynamic=False,
+        backend=counting,
+    )
+    monkeypatch.setattr(render_module, "_compiled_colour", lambda samples, footprint: compiled)
+    for style, seeds, frames, width, height in (
+        ("walkthrough", [1, 2], 2, 40, 24),
+        ("panorama", [3], 5, 16, 16),
+        ("orbit", [4, 5, 6, 7], 1, 16, 48),
+    ):
+        batch = sample_batch(style, seeds, frames, width, height)
+        tiled, whole = batch.render_frames(), batch.render_frames(compile=True)
+        assert ((tiled.int() - whole.int()).abs().amax(-1) > 2).float().mean() < 2e-3
+    assert len(graphs) == 1
 
 
 @pytest.mark.parametrize("style", STYLES)

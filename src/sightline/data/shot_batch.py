@@ -93,7 +93,8 @@ class ShotBatch:
     def scales(self, spec: ClipSpec, eta: float) -> Tensor:  # -> [B]
         """The factor on the positions of each shot's trajectory in a clip."""
         near = self.near_depth if spec.near_depth else None
-        return torch.full((len(self),), eta, dtype=torch.float64) if near is None else eta / near.double()
+        etas = torch.full((len(self),), eta, dtype=torch.float64)
+        return etas if near is None else etas / near  # eta / near would be eta * (1 / near), which rounds differently
 
     def clip_cameras(self, spec: ClipSpec, eta: float) -> CameraBatch:
         """What `spec.trajectory` makes of each shot as a whole, for all shots at once."""
