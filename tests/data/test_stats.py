@@ -12,6 +12,7 @@ from sightline.cameras import lens
 from sightline.cameras.trajectory import Trajectory
 from sightline.cli import main
 from sightline.data.clip_spec import ClipSpec
+from sightline.data.move_stats import IN_TURN, OWN_MOTION, TOGETHER, move_uses
 from sightline.data.sources import open_source
 from sightline.data.stats import Quantiles, source_statistics, suggested_etas
 from sightline.errors import SightlineError
@@ -110,6 +111,16 @@ def test_the_drawing_is_written_whole_or_refused(tmp_path: Path):
         draw_moments(statistics, tmp_path / "a.bmp")
 
 
+def test_moves_are_counted_with_their_amounts():
+    lines = ["", "pan:20", "dolly:-0.5+pan:40", "static, orbit:1e1:target_depth=2", "zoom:45"]
+    uses = {use.name: use for use in move_uses(lines)}
+    assert {name: use.fraction for name, use in uses.items()} == {
+        OWN_MOTION: 0.2, TOGETHER: 0.2, IN_TURN: 0.2, "pan": 0.4, "dolly": 0.2, "static": 0.2, "orbit": 0.2, "zoom": 0.2,
+    }  # fmt: skip
+    assert uses["pan"].amounts[1] == pytest.approx(30) and uses["dolly"].amounts[1] == pytest.approx(0.5)
+    assert uses["static"].amounts is None and uses["orbit"].amounts[0] == pytest.approx(10)
+
+
 # -- the verb -------------------------------------------------------------------------------------------------------
 
 
@@ -126,6 +137,14 @@ def test_sightline_data_stats(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert (tmp_path / "plot.svg").exists()
     assert main(["data", "stats", *sources, *options, "--strict"]) == 2
     assert "sightline: re10k/zz" in capsys.readouterr().err
+
+
+def test_sightline_data_stats_prints_the_moves_of_worlds(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    options = ["--num-frames", "5", "--size", "32x32", "--clips", "12", "--plot", str(tmp_path / "plot.png")]
+    assert main(["data", "stats", "worlds:orbit?clips=12&paths=4&moves=1", *options]) == 0
+    assert "camera moves of orbit" in capsys.readouterr().out
+    assert main(["data", "stats", "worlds:orbit?clips=2", *options]) == 0
+    assert "camera moves" not in capsys.readouterr().out
 
 
 def test_sightline_data_preview(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

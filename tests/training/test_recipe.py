@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from sightline.cli import main
+from sightline.data.sources import open_source
 from sightline.errors import SightlineError
+from sightline.lab.models import HELD_OUT_SEED
 from sightline.training import recipe as recipe_module
 from sightline.training.recipe import Recipe, find_recipe
 
@@ -20,6 +22,14 @@ def test_every_shipped_recipe_reads_and_survives_writing(path, tmp_path):
     (tmp_path / "again.yaml").write_text(recipe.to_yaml())
     assert Recipe.from_yaml(tmp_path / "again.yaml") == recipe
     assert find_recipe(path.stem) == path
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_no_shipped_recipe_trains_on_held_out_worlds(path):
+    for text in Recipe.from_yaml(path).data.sources:
+        if text.startswith("worlds:"):
+            source = open_source(text)
+            assert max(int(source.scene(shot)) for shot in source.shots()) < HELD_OUT_SEED
 
 
 def test_the_paper_s_numbers_are_the_paper_s():
