@@ -29,7 +29,7 @@ from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Encoding, encoding_from_config
 from sightline.encodings.protocol import EncodingLayer, promote_scalars
-from sightline.errors import SightlineError
+from sightline.errors import LoadError, SightlineError
 from sightline.files import reason
 
 ENCODING_KEY = ".attn1.camera_encoding."  # part of the name of every camera parameter and of no other
@@ -135,8 +135,9 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
             model, info = super().from_pretrained(path, output_loading_info=True, **options)
         except SightlineError:
             raise
-        except (ValueError, OSError) as error:  # another shape, a file cut short, no such folder
-            raise SightlineError(
+        except (ValueError, OSError) as error:  # another shape, a file cut short, no such folder or variant
+            kind = LoadError if isinstance(error, OSError) else SightlineError
+            raise kind(
                 f"the model in {path} cannot be loaded ({reason(error)}): expected a camera model saved by save_pretrained."
             ) from None
         for problem, names in (("lack", info["missing_keys"]), ("hold the unknown", info["unexpected_keys"])):
