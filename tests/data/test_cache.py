@@ -372,3 +372,10 @@ def test_training_order_and_exact_resume(undisturbed: Path, workers: int, mixed:
 def test_an_unfinished_cache_is_not_read(tmp_path: Path):
     with pytest.raises(SightlineError, match=r"found no index\.json, expected a finished cache"):
         CachedClips(tmp_path)
+
+
+@pytest.mark.parametrize("model", ["lab", "tiny:ti2v-5b"])
+def test_the_models_that_ship_can_be_named(model):
+    encoder = load_encoder(model)
+    assert getattr(encoder.pipe, "transformer", None) is None or model != "lab"
+    assert encoder.text("a room").shape[0] > 0

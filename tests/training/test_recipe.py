@@ -64,6 +64,11 @@ def test_the_paper_s_numbers_are_the_paper_s():
         ("data: {sources: [a]}\nvalidation: {num_clips: 0}", "validation.num_clips is 0"),
         ("data: {sources: [a]}\nvalidation: {num_inference_steps: 0}", "validation.num_inference_steps is 0"),
         ("data: {sources: [a]}\nobjective: {log_scale_min: 5}", "log_scale_min and log_scale_max are 5.0 and 1.6"),
+        ("data: {sources: [a]}\noptimizer: {learning_rate: 1e30}", "learning_rate is 1e\\+30: expected .* at most 1"),
+        (
+            "data: {sources: [a]}\noptimizer: {learning_rate: 0.1, encoding_lr_scale: 20}",
+            "learning_rate x encoding_lr_scale is 2.0",
+        ),
         ("a: [1", "is not YAML"),
         ("- 1", "holds list"),
     ],

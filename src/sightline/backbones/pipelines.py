@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,38 @@ from diffusers import AutoencoderKLWan, DiffusionPipeline, WanTransformer3DModel
 from sightline.backbones import shipped
 from sightline.backbones.camera_weights import is_camera_weights, load_camera, require_same_backbone, save_camera
 from sightline.backbones.packed_weights import load_component, packed_files
-from sightline.backbones.stock import EXPERTS, AnyWanPipeline, WanImageToVideoPipeline
-from sightline.backbones.tiny import tiny_pipeline
+from sightline.backbones.stock import EXPERTS, AnyWanPipeline, WanImageToVideoPipeline, model_errors
+from sightline.backbones.tiny import tiny_by_name
 from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.devices import as_device, as_dtype
 from sightline.encodings import Encoding
 from sightline.errors import SightlineError
 from sightline.files import read_json
+
+
+# diffusers accepts any other name and ignores it.
+HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "token")
+_COMPONENTS = ("vae", *EXPERTS, "text_encoder", "tokenizer", "scheduler")
+_OPTIONS = (
+    *HUB_OPTIONS,
+    "variant",
+    "use_safetensors",
+    "disable_mmap",
+    "low_cpu_mem_usage",
+    "device_map",
+    "max_memory",
+    "offload_folder",
+    "offload_state_dict",
+    "quantization_config",
+    *_COMPONENTS,
+)
 
 
 def load_pipeline(
     model: str | Path | None = None,
     camera: str | Path | Encoding | None = None,
     *,
-    dtype: torch.dtype | None = None,
+    dtype: str | torch.dtype | None = None,
     device: str | torch.device | None = None,
     **options: Any,
 ) -> AnyWanPipeline:
@@ -37,36 +57,38 @@ def load_pipeline(
         experts, a folder that holds transformer and transformer_2 of either kind. An encoding such as `Scope()` is added
         untrained, which does not change the output. None keeps the transformers as they were saved.
     dtype: of the transformers and the text encoder, by default bfloat16 on a GPU and float32 elsewhere. The VAE is float32.
-    options: passed on to diffusers' from_pretrained.
+    options: of diffusers' from_pretrained: components such as vae, and where and how files are read, such as revision.
     """
     if model is None:
         camera = shipped.camera() if camera is None else camera
         model = "lab"
-    model = shipped.base() if model == "lab" else model
-    kind, colon, name = str(model).partition(":")
-    tiny = tiny_pipeline(name) if kind == "tiny" and colon else None  # type: ignore[arg-type]  # refuses unknown kinds
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    dtype = dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
-    try:
+    device = as_device(device)
+    dtype = as_dtype(dtype, device)
+    tiny = tiny_by_name(model)
+    _require_options(options, {} if tiny is not None else _OPTIONS)
+    model = shipped.resolve(model)
+    with model_errors(model):
         packed = {} if tiny else _packed_parts(Path(model), dtype)
         options = packed | options
         if "vae" not in options and tiny is None:
-            options["vae"] = AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32)
+            hub = {name: value for name, value in options.items() if name in HUB_OPTIONS}
+            options["vae"] = AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32, **hub)
         # DiffusionPipeline finds the class, but takes no transformer; only image-to-video pipelines are packed.
         pipeline_class = WanImageToVideoPipeline if packed else DiffusionPipeline
         pipe = tiny or pipeline_class.from_pretrained(model, dtype=dtype, **options)
-    except SightlineError:
-        raise
-    except (OSError, ValueError) as error:  # missing folder, no network, an unknown id, a file that is not a model
-        reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise SightlineError(
-            f"model {str(model)!r} cannot be loaded ({reason}): expected a hub id or a folder."
-        ) from None
     if not isinstance(pipe, AnyWanPipeline):
         raise SightlineError(f"model {str(model)!r} is a {type(pipe).__name__}: expected a Wan pipeline.")
     if camera is not None:
         attach_camera(pipe, camera)
     return pipe.to(device)
+
+
+def _require_options(options: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse options that diffusers would ignore with a warning."""
+    for name in options:
+        if name not in known:
+            expected = f"one of {', '.join(known)}" if known else "none for an untrained miniature"
+            raise SightlineError(f"{name} is no option of load_pipeline: expected {expected}.")
 
 
 def attach_camera(pipe: AnyWanPipeline, camera: str | Path | Encoding) -> AnyWanPipeline:

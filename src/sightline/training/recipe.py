@@ -175,8 +175,11 @@ class Recipe:
                 whole_number(f"{section}.{name}", getattr(getattr(self, section), name))
         whole_number("checkpointing_steps", self.checkpointing_steps)
         whole_number("checkpoints_total_limit", self.checkpoints_total_limit)
-        for name in ("learning_rate", "max_grad_norm"):
-            number(f"optimizer.{name}", getattr(optimizer, name), above=0.0)
+        number("optimizer.max_grad_norm", optimizer.max_grad_norm, above=0.0)
+        # AdamW moves every weight by about its learning rate, so a larger one only destroys the model.
+        number("optimizer.learning_rate", optimizer.learning_rate, above=0.0, at_most=1.0)
+        scaled = optimizer.learning_rate * optimizer.encoding_lr_scale
+        number("optimizer.learning_rate x encoding_lr_scale", scaled, at_most=1.0)
         number("objective.shift", objective.shift, above=0.0)
         for name in ("encoding_lr_scale", "adam_epsilon", "weight_decay", "warmup_steps", "min_lr_ratio"):
             number(f"optimizer.{name}", getattr(optimizer, name), at_least=0.0)

@@ -208,7 +208,7 @@ class Trainer:
                 written = checkpoint.list_checkpoints(self.run / "checkpoints")
                 last = f"the last checkpoint is {written[-1].name}" if written else "no checkpoint was written yet"
                 raise SightlineError(
-                    f"the {name} is {value.item()} at step {step}, before it spoiled a weight; {last}. Try a lower "
+                    f"the {name} is {value.item()} at step {step}, which was not taken; {last}. Try a lower "
                     "optimizer.learning_rate, a warm-up, or dtype: float32."
                 )
 
