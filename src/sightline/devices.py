@@ -17,7 +17,9 @@ def as_device(device: str | torch.device | None = None) -> torch.device:
         raise SightlineError(f"device is {device!r}: expected a device of torch, such as cpu or cuda:0.") from None
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if chosen.type == "cuda" and (chosen.index or 0) >= count:
-        raise SightlineError(f"device is {str(device)!r} but torch finds {count} CUDA devices here: expected another, or cpu.")
+        raise SightlineError(
+            f"device is {str(device)!r} but torch finds {count} CUDA devices here: expected another, or cpu."
+        )
     return chosen
 
 
@@ -26,6 +28,6 @@ def as_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dty
     if dtype is None:
         return torch.bfloat16 if device.type == "cuda" else torch.float32
     chosen = _DTYPES.get(dtype.removeprefix("torch.")) if isinstance(dtype, str) else dtype
-    if chosen not in _DTYPES.values():
+    if chosen is None or chosen not in _DTYPES.values():
         raise SightlineError(f"dtype is {dtype!r}: expected one of {', '.join(_DTYPES)}.")
     return chosen

@@ -21,7 +21,6 @@ from sightline.encodings import Encoding
 from sightline.errors import SightlineError
 from sightline.files import read_json
 
-
 # diffusers accepts any other name and ignores it.
 HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "token")
 _COMPONENTS = ("vae", *EXPERTS, "text_encoder", "tokenizer", "scheduler")
@@ -81,6 +80,55 @@ def load_pipeline(
     if camera is not None:
         attach_camera(pipe, camera)
     return pipe.to(device)
+
+
+def load_transformer(model: str | Path, component: str = "transformer", dtype: torch.dtype = torch.float32) -> Any:
+    """One transformer of a model, without the rest of its pipeline, on the CPU. model: as for load_pipeline."""
+    if (tiny := tiny_by_name(model)) is not None:
+        require_component(model, component, experts(tiny))
+        return getattr(tiny, component).to(dtype)
+    model = shipped.resolve(model)
+    with model_errors(model):
+        require_component(model, component, saved_components(model))
+        return _transformer_class(model, component).from_pretrained(model, subfolder=component, dtype=dtype)
+
+
+def empty_transformer(model: str | Path, component: str) -> tuple[Any, Path]:
+    """One transformer of a model without its weights, on the meta device, and the local folder that holds them."""
+    model = shipped.resolve(model)
+    with model_errors(model):
+        require_component(model, component, saved_components(model))
+        transformer_class = _transformer_class(model, component)
+        with torch.device("meta"):
+            empty = transformer_class.from_config(WanTransformer3DModel.load_config(model, subfolder=component))
+        config = empty.config
+        # The RoPE tables are in no file: they are computed.
+        empty.rope = type(empty.rope)(config.attention_head_dim, config.patch_size, config.rope_max_seq_len)
+        folder = Path(model) if Path(model).is_dir() else Path(_download(str(model), component))
+    return empty, folder / component
+
+
+def saved_components(model: str | Path) -> dict[str, Any]:
+    """The components that a saved pipeline has, as its model_index.json lists them."""
+    index = DiffusionPipeline.load_config(model)
+    return {name: value for name, value in index.items() if isinstance(value, list) and value[0] is not None}
+
+
+def require_component(model: str | Path, component: str, components: Collection[str]) -> None:
+    """Refuse a component that the model does not have."""
+    if component not in components:
+        raise SightlineError(f"component is {component!r}: {model} has no such part.")
+
+
+def _transformer_class(model: str | Path, component: str) -> Any:
+    config = WanTransformer3DModel.load_config(model, subfolder=component)
+    return CameraWanTransformer3DModel if "encoding" in config else WanTransformer3DModel
+
+
+def _download(model: str, component: str) -> str:
+    from huggingface_hub import snapshot_download
+
+    return snapshot_download(model, allow_patterns=f"{component}/*")
 
 
 def _require_options(options: Mapping[str, Any], known: Collection[str]) -> None:

@@ -34,6 +34,4 @@ def model_errors(model: str | Path) -> Iterator[None]:
         raise
     except (OSError, ValueError) as error:
         kind = LoadError if isinstance(error, OSError) else SightlineError
-        raise kind(
-            f"model {str(model)!r} cannot be loaded ({reason(error)}): expected a hub id or a folder."
-        ) from None
+        raise kind(f"model {str(model)!r} cannot be loaded ({reason(error)}): expected a hub id or a folder.") from None

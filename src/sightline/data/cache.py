@@ -2,6 +2,7 @@
 
     CACHE/
       settings.json                 how the clips were encoded; a run with other settings is refused
+      empty_text.safetensors        the embedding of the empty prompt, for text dropout and guidance
       shard-00000.safetensors       clips 0 .. n-1 of the list, shard-00001 the next n, ...
       index.json                    written once all shards exist: where each clip is, and which were skipped
 
@@ -34,6 +35,7 @@ from sightline.files import atomic_write, read_json, reason, write_atomic
 _LOG = logging.getLogger("sightline.data")
 _VERSION = 1
 _METADATA = "sightline"  # one entry: safetensors writes several in no fixed order
+_EMPTY_TEXT = "empty_text.safetensors"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -94,8 +96,11 @@ class CacheWriter:
             raise SightlineError(f"{self.folder}: found shards without a settings.json, expected an empty folder.")
         else:
             write_atomic(path, json.dumps(self.settings, indent=1) + "\n")
+        if not (self.folder / _EMPTY_TEXT).is_file():
+            with atomic_write(self.folder / _EMPTY_TEXT) as temporary:
+                save_file({"text": self.encoder.text("").to(self.dtype).contiguous()}, temporary)
         for leftover in self.folder.glob(".*"):
-            if leftover.name.startswith((".shard-", ".index.", ".settings.")):
+            if leftover.name.startswith((".shard-", ".index.", ".settings.", ".empty_text.")):
                 leftover.unlink(missing_ok=True)
 
     def missing(self) -> list[int]:
@@ -206,6 +211,17 @@ def read_header(path: Path) -> dict[str, Any]:
         return {name: header[name] for name in ("fingerprint", "clips", "skips")}
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
         raise SightlineError(f"{path}: cannot be read ({reason(error)}), expected a shard of a cache.") from None
+
+
+def read_empty_text(folder: Path) -> torch.Tensor:  # -> [n, D]
+    """The embedding of the empty prompt, without padding."""
+    try:
+        with safe_open(folder / _EMPTY_TEXT, framework="pt") as file:
+            return file.get_tensor("text")
+    except (OSError, SafetensorError) as error:
+        raise SightlineError(
+            f"{folder / _EMPTY_TEXT}: cannot be read ({reason(error)}), expected a file of a cache."
+        ) from None
 
 
 def _entry(clip: Clip) -> dict[str, Any]:

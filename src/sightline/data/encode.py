@@ -23,6 +23,7 @@ from sightline.errors import SightlineError
 
 _PIPELINES = {pipeline.__name__: pipeline for pipeline in (WanPipeline, WanImageToVideoPipeline)}
 MAX_SEQUENCE_LENGTH = 512  # text tokens that the Wan pipelines pad prompts to
+DIGESTS = ("weights of the vae", "weights of the text_encoder", "configuration of the model")
 _PROBE = "A slow dolly, 3.5 m into room 27!"  # tokenizers that give the same tokens for this count as the same
 # Held while encoding or decoding. AutoencoderKLWan stores its temporal caches on the module, and fast tokenizers are not
 # thread-safe either, while the training feed encodes clips in threads as the trainer generates validation videos.
@@ -34,7 +35,8 @@ def load_encoder(
 ) -> ClipEncoder:
     """The VAE and the text encoder of a Wan model; the transformers are not loaded.
 
-    model: as for load_pipeline. dtype: of the text encoder; by default bfloat16 on a GPU and float32 elsewhere. The VAE is float32.
+    model: as for load_pipeline.
+    dtype: of the text encoder; by default bfloat16 on a GPU and float32 elsewhere. The VAE is float32.
     """
     device = as_device(device)
     if (tiny := tiny_by_name(model)) is not None:
@@ -110,12 +112,10 @@ class ClipEncoder:
 
     def digests(self) -> dict[str, str]:
         """Digests of everything that latents and text depend on. They do not depend on where the model is stored."""
-        weights = {
-            f"weights of the {name}": weights_digest(getattr(self.pipe, name)) for name in ("vae", "text_encoder")
-        }
         public = {name: value for name, value in self.pipe.vae.config.items() if not name.startswith("_")}
         behaviour = {"vae": public, "condition": self.has_condition, "tokens": self.pipe.tokenizer(_PROBE)["input_ids"]}
-        return weights | {"configuration of the model": json_digest(behaviour)}
+        weights = (weights_digest(getattr(self.pipe, name)) for name in ("vae", "text_encoder"))
+        return dict(zip(DIGESTS, (*weights, json_digest(behaviour)), strict=True))
 
 
 def frames_to_video(frames: Tensor) -> Tensor:  # [B, T, H, W, 3] uint8 -> [B, 3, T, H, W] float32 in -1..1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence, Sized
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -14,10 +14,10 @@ from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
-from sightline.data.cached import CachedClips
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
 from sightline.data.encode import ClipEncoder, pad_text
+from sightline.data.joined_caches import JoinedCaches
 from sightline.data.latents import LatentBatch, LatentDataset, PerClipLatents, encode_clip
 from sightline.data.order import Mixed, Order, Shuffled, group_by_name
 from sightline.data.rendered_latents import RenderedLatents, can_render_batches
@@ -78,50 +78,83 @@ class Feed:
         """Held-out clips. Their clip indices are negative and fixed, so their noise is the same at every validation."""
         return self._read(self.held_out, indices, [-1 - index for index in indices]).to(device)
 
+    def require_fit(self, config: Any) -> torch.Size:
+        """Refuse clips that another kind of model has encoded; returns the shape of a batch of one clip's latents.
+
+        config: of the transformer that is trained.
+        """
+        batch = self.held_out.read([0])
+        channels = batch.latents.shape[1]
+        expected = config.in_channels - (0 if batch.condition is None else batch.condition.shape[1])
+        if channels != config.out_channels or channels != expected:
+            raise SightlineError(
+                f"the clips have latents of {channels} channels {'without' if batch.condition is None else 'with'} image "
+                f"conditions, and the model takes {config.in_channels} and predicts {config.out_channels}: expected clips that "
+                "were encoded for model.base."
+            )
+        if batch.text.shape[-1] != config.text_dim:
+            raise SightlineError(
+                f"the clips have text of {batch.text.shape[-1]} channels, and the model takes {config.text_dim}: expected "
+                "clips that were encoded for model.base."
+            )
+        return batch.latents.shape
+
     def _read(self, clips: LatentDataset, indices: Sequence[int], clip_indices: Sequence[int]) -> LatentBatch:
         batch = clips.read(indices)
         tokens = batch.camera_tokens if self.with_camera else None
         return replace(batch, camera_tokens=tokens, clip_indices=list(clip_indices), empty_text=self.empty_text)
 
 
+def open_caches(data: DataConfig) -> tuple[JoinedCaches, JoinedCaches | None]:
+    """The caches of a recipe, for training and, where it names some, for validation. Caches of other clips are refused."""
+    train = JoinedCaches(data.cache, data.subset)
+    held_out = JoinedCaches(data.validation_cache) if data.validation_cache else None
+    if held_out is not None:
+        JoinedCaches([*data.cache, *data.validation_cache])  # refuses another encoder, and clips that are trained on
+    for caches in (train, held_out):
+        if caches is not None:
+            caches.require_settings(asdict(data))
+    return train, held_out
+
+
 def make_feed(
     data: DataConfig,
-    pipe: Any,
+    encoder: ClipEncoder | None,
     seed: int,
     *,
     patch_size: Sequence[int],
     with_camera: bool,
-    device: torch.device,
     quiet: bool = True,
 ) -> Feed:
-    """The feed that a recipe asks for: from a cache, or from sources whose clips the pipeline's VAE and text encoder encode.
+    """The feed that a recipe asks for: from caches, or from sources whose clips the encoder encodes.
 
-    patch_size: latent frames, rows and columns per token. with_camera: whether the model takes camera tokens.
+    encoder: not needed with caches. patch_size: latent frames, rows and columns per token. with_camera: whether the model
+    takes camera tokens.
     """
-    encoder = ClipEncoder(pipe)
-    empty_text = pad_text(encoder.text(""))[: data.max_sequence_length]
     train: LatentDataset
     held_out: LatentDataset
-    if data.cache is not None:
-        cached = CachedClips(data.cache)
-        held = [is_held_out(entry["source"], entry["scene"], data.held_out_fraction) for entry in cached.entries]
+    if encoder is None:
+        cached, separate = open_caches(data)
+        fraction = 0.0 if separate is not None else data.held_out_fraction
+        held = [is_held_out(entry["source"], entry["scene"], fraction) for entry in cached.entries]
         train_indices = [index for index, is_held in enumerate(held) if not is_held]
         held_out_indices = [index for index, is_held in enumerate(held) if is_held]
+        if separate is not None:
+            held_out_indices = list(range(len(separate)))
         order = _order(data, [cached.entries[index]["source"] for index in train_indices], held_out_indices, seed)
+        empty_text = cached.empty_text().float()
         train, held_out = (
-            PerClipLatents(
-                cached, indices, lambda clip: clip, patch_size, data.max_sequence_length, data.keep_in_memory
-            )
-            for indices in (train_indices, held_out_indices)
+            PerClipLatents(clips, indices, lambda clip: clip, patch_size, data.max_sequence_length, data.keep_in_memory)
+            for clips, indices in ((cached, train_indices), (separate or cached, held_out_indices))
         )
     else:
         encoder.check_size(data.width, data.height)
-        pipe.vae.to(device)  # clips are encoded where the model is trained
         parts = [_clips_of(data, part) for part in ("train", "held-out")]
         names = [parts[0].sources[window.source].name for window in parts[0].windows]
         order = _order(data, names, parts[1], seed)  # errors in the recipe are raised before any clip is rendered
+        empty_text = pad_text(encoder.text(""))
         train, held_out = (_encoded(clips, data, encoder, patch_size, quiet) for clips in parts)
-    return Feed(train, held_out, order, empty_text, with_camera)
+    return Feed(train, held_out, order, empty_text[: data.max_sequence_length], with_camera)
 
 
 def _encoded(
@@ -139,7 +172,8 @@ def _encoded(
 
 
 def _clips_of(data: DataConfig, part: Any) -> Clips:
-    spec = ClipSpec(num_frames=data.num_frames, width=data.width, height=data.height, near_depth=data.near_depth)
+    settings = {field.name: getattr(data, field.name) for field in fields(ClipSpec) if hasattr(data, field.name)}
+    spec = ClipSpec(**settings)
     return Clips(open_sources(data.sources), spec, part=part, held_out=data.held_out_fraction)
 
 
@@ -152,10 +186,4 @@ def _order(data: DataConfig, sources: Sequence[str], held_out: Sized, seed: int)
             )
     if not data.source_weights:
         return Shuffled(len(sources), seed)
-    groups = group_by_name(sources)
-    if len(data.source_weights) != len(groups):
-        raise SightlineError(
-            f"data.source_weights has {len(data.source_weights)} entries: expected {len(groups)}, for the sources with "
-            f"training clips, {list(groups)}."
-        )
-    return Mixed(groups, dict(zip(groups, data.source_weights, strict=True)), seed)
+    return Mixed(group_by_name(sources), data.source_weights, seed)

@@ -16,7 +16,7 @@ from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.data.latents import LatentBatch
 from sightline.errors import SightlineError
-from sightline.training.recipe import ObjectiveConfig
+from sightline.training.recipe import ObjectiveConfig, Recipe
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,3 +106,8 @@ def flow_matching_loss(model: Any, batch: LatentBatch, drawn: Draw) -> Tensor:  
     predicted = model(model_input, timestep, text, return_dict=False, **kwargs)[0].float()
     error = (predicted - (drawn.noise - x0)).square().mean(dim=(1, 3, 4))  # [B, t]
     return (error * predicted_frames).sum(dim=1) / predicted_frames.sum(dim=1)
+
+
+def autocast(recipe: Recipe, device: torch.device) -> torch.autocast:
+    """The context of a forward pass: bfloat16 autocast, which does nothing for a recipe in float32."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=recipe.dtype == "bfloat16")

@@ -50,15 +50,21 @@ class ModelConfig:
 class DataConfig:
     """The training data: a cache of latents, or sources whose clips are encoded during training."""
 
-    cache: str | None = None
-    """A folder written by `sightline data cache`."""
+    cache: tuple[str, ...] = ()
+    """Folders written by `sightline data cache`. Several are used as one."""
+    subset: tuple[str, ...] = ()
+    """Names of the sources of the caches that are used; without any, all of them."""
+    validation_cache: tuple[str, ...] = ()
+    """Caches to validate on, such as one of RealEstate10K's test split, instead of scenes held out of the training data."""
     sources: tuple[str, ...] = ()
     """Without a cache: sources as `sightline data` names them, such as worlds:walkthrough or re10k:/data/re10k."""
-    source_weights: tuple[float, ...] = ()
-    """How often each source is drawn, relative to the others; without it, every clip is equally likely."""
+    source_weights: dict[str, float] = field(default_factory=dict)
+    """How often each source is drawn, relative to the others, by its name; without weights, every clip is equally likely."""
     num_frames: int = 81
     width: int = 832
     height: int = 480
+    stride: int = 1
+    """Take every stride-th frame of a shot. A cache must have been made with this and the three settings above."""
     max_sequence_length: int = 512
     """Text tokens that prompts are padded to. Wan was trained with 512; a small model may need fewer."""
     near_depth: bool = False
@@ -141,7 +147,7 @@ class ValidationConfig:
 
 _AT_LEAST_1 = {
     "optimizer": ("max_steps", "batch_size", "micro_batch_size"),
-    "data": ("num_frames", "width", "height", "max_sequence_length"),
+    "data": ("num_frames", "width", "height", "stride", "max_sequence_length"),
     "model": ("lora_rank",),
     "validation": ("every_steps", "num_clips", "num_inference_steps"),
 }
@@ -218,11 +224,11 @@ class Recipe:
             )
         if bool(data.cache) == bool(data.sources):
             raise SightlineError("data needs either a cache or sources: expected exactly one of the two.")
-        weights = data.source_weights
-        if weights and (len(weights) != len(data.sources) or not all(w > 0 and math.isfinite(w) for w in weights)):
-            raise SightlineError(
-                f"data.source_weights are {list(weights)}: expected one number above 0 for each source."
-            )
+        for name in ("subset", "validation_cache"):
+            if getattr(data, name) and not data.cache:
+                raise SightlineError(f"data.{name} is given with sources: expected it with data.cache.")
+        for name, weight in data.source_weights.items():
+            number(f"data.source_weights.{name}", weight, above=0.0)
         if self.model.trainable == "encoding" and self.model.encoding is None:
             raise SightlineError(
                 "model.trainable is 'encoding' without model.encoding: there would be nothing to train."
