@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -28,11 +30,25 @@ def test_the_paper_s_numbers_are_the_paper_s():
     assert (o.learning_rate, o.adam_beta1, o.adam_beta2, o.adam_epsilon) == (2e-5, 0.9, 0.999, 1e-8)
     assert (o.weight_decay, o.min_lr_ratio, o.max_grad_norm) == (1e-2, 0.1, 1.0)
     assert (recipe.data.num_frames, recipe.data.width, recipe.data.height) == (81, 832, 480)
-    assert (v.every_steps, v.num_clips, v.num_inference_steps, v.guidance_scale) == (5000, 100, 50, 5.0)
+    assert (v.every_steps, v.num_clips, v.num_videos) == (5000, 100, 100)
+    assert (v.num_inference_steps, v.guidance_scale) == (50, 5.0)
     assert recipe.model.trainable == "paper" and recipe.model.gradient_checkpointing and recipe.dtype == "bfloat16"
     high, low = Recipe.from_yaml("paper-14b-high"), Recipe.from_yaml("paper-14b-low")
     assert (high.model.component, low.model.component) == ("transformer", "transformer_2")
     assert high.objective.sigma_min == low.objective.sigma_max == 0.9
+    for expert in (high, low):  # the same but for the expert, its noise levels and what 14B needs
+        objective = dataclasses.replace(expert.objective, sigma_min=0.0, sigma_max=1.0)
+        assert (expert.optimizer, expert.validation, objective) == (o, v, recipe.objective)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in RECIPES if path.stem.startswith("paper")], ids=lambda path: path.stem
+)
+def test_the_paper_s_recipes_say_where_each_value_comes_from(path):
+    sections = path.read_text().split("\n\n")
+    for section in (section for section in sections if section.startswith(("objective", "optimizer", "validation"))):
+        unmarked = [line for line in section.splitlines()[1:] if not re.search(r"# (paper|wan|ours)\b", line)]
+        assert not unmarked
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from torch import nn
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.training import model as training_model
 from sightline.training import sampler, trainer
-from sightline.training.model import build_model, load_base
+from sightline.training.model import build_model, load_base, warn_of_other_experts_noise
 from sightline.training.sampler import load_sampler
 from tests.conftest import start_two
 from tests.training.conftest import changed, read_shards
@@ -50,6 +50,16 @@ def test_both_experts_are_on_the_device_while_videos_are_made_and_only_then(pair
         assert getattr(pipe, component) is model and getattr(pipe, other_name) is other
     assert moves[1:] == [(True, ("cpu",))] and "forward" not in vars(other) | vars(model)
     assert getattr(loaded.pipe, component) is None  # a pipeline would keep the model's memory
+
+
+@pytest.mark.parametrize("component, low, high", [("transformer", 0.9, 1.0), ("transformer_2", 0.0, 0.9)])
+def test_noise_that_an_expert_never_sees_is_warned_of(pair, caplog, component, low, high):
+    model = replace(pair.model, component=component)
+    warn_of_other_experts_noise(model, replace(pair.objective, sigma_min=low, sigma_max=high))
+    warn_of_other_experts_noise(replace(model, base="tiny:ti2v-5b"), replace(pair.objective, sigma_min=0.0))
+    assert not caplog.records
+    warn_of_other_experts_noise(model, replace(pair.objective, sigma_min=0.0))
+    assert f"is only used from {low:g} to {high:g}" in caplog.text
 
 
 def train_in_shards(rank, port, run, sharded_run):

@@ -108,9 +108,18 @@ def empty_transformer(model: str | Path, component: str) -> tuple[Any, Path]:
     return empty, folder / component
 
 
+def pipeline_config(model: str | Path) -> Mapping[str, Any]:
+    """The configuration of a model's pipeline: its components, and flags such as boundary_ratio. model: as for load_pipeline."""
+    if (tiny := tiny_by_name(model)) is not None:
+        return tiny.config
+    model = shipped.resolve(model)
+    with model_errors(model):
+        return DiffusionPipeline.load_config(model)
+
+
 def saved_components(model: str | Path) -> dict[str, Any]:
     """The components that a saved pipeline has, as its model_index.json lists them."""
-    index = DiffusionPipeline.load_config(model)
+    index = pipeline_config(model)
     return {name: value for name, value in index.items() if isinstance(value, list) and value[0] is not None}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,12 +12,15 @@ from torch import nn
 
 from sightline.backbones.accelerate import accelerate
 from sightline.backbones.camera_weights import load_camera
-from sightline.backbones.pipelines import empty_transformer, load_transformer
+from sightline.backbones.pipelines import empty_transformer, load_transformer, pipeline_config
+from sightline.backbones.stock import EXPERTS
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.backbones.weights_digest import files_digest, weights_digest
 from sightline.encodings import encoding_from_config
 from sightline.errors import SightlineError
-from sightline.training.recipe import ModelConfig
+from sightline.training.recipe import ModelConfig, ObjectiveConfig
+
+_log = logging.getLogger("sightline")
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +43,19 @@ def load_base(config: ModelConfig, sharded: bool = False) -> Base:
         return Base(transformer, _on_main_process(folder), folder)
     transformer = load_transformer(config.base, config.component)
     return Base(transformer, weights_digest(transformer))
+
+
+def warn_of_other_experts_noise(config: ModelConfig, objective: ObjectiveConfig) -> None:
+    """Log noise levels at which a pipeline of two experts never calls the one that is trained."""
+    boundary = pipeline_config(config.base).get("boundary_ratio")
+    if boundary is None:
+        return
+    low, high = (boundary, 1.0) if config.component == EXPERTS[0] else (0.0, boundary)
+    if objective.sigma_min < low or objective.sigma_max > high:
+        _log.warning(
+            "objective.sigma_min and sigma_max are %g and %g, but %s of %s is only used from %g to %g",
+            *(objective.sigma_min, objective.sigma_max, config.component, config.base, low, high),
+        )
 
 
 def _on_main_process(folder: Path) -> str:

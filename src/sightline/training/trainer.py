@@ -22,7 +22,7 @@ from sightline.files import require_writable, write_atomic
 from sightline.training import checkpoint, memory
 from sightline.training.ema import ema_weights, make_ema, update_ema
 from sightline.training.feeds import make_feed, open_caches
-from sightline.training.model import build_model, load_base
+from sightline.training.model import build_model, load_base, warn_of_other_experts_noise
 from sightline.training.objective import Draw, autocast, draw, flow_matching_loss
 from sightline.training.optimizer import (
     Clock,
@@ -96,6 +96,8 @@ class Trainer:
             open_caches(recipe.data)  # what is wrong with a cache is said before a large model is read
         base = load_base(recipe.model, is_sharded(recipe.parallel, self.num_processes))
         self.base_digest, self.base_weights = base.digest, base.weights
+        if accelerator.is_main_process:
+            warn_of_other_experts_noise(recipe.model, recipe.objective)
         torch.manual_seed(recipe.seed)  # the encoding's initialization, the same in every process
         self.model: Any = build_model(base.transformer, recipe.model)
         if not choose_trainable(self.model, recipe.model):
