@@ -110,8 +110,16 @@ class CacheWriter:
 
     def write(self, on_clip: Callable[[], object] = lambda: None) -> None:
         """Write the missing shards, then the index if the cache is complete. `on_clip` is called after each clip."""
-        for shard in self.missing():
+        for count, shard in enumerate(self.missing()):
             self._write_shard(shard, on_clip)
+            if count == 0 and self.rank == 0 and self.num_shards > 1:
+                size = self._path(shard).stat().st_size
+                _LOG.info(
+                    "a shard has %.1f MB, all %d about %.1f GB",
+                    size / 1e6,
+                    self.num_shards,
+                    self.num_shards * size / 1e9,
+                )
         if all(self._is_written(shard) for shard in range(self.num_shards)):
             self._write_index()
 
