@@ -87,7 +87,8 @@ def test_the_index_lists_each_readable_clip_once(undisturbed: Path):
     assert names == expected
     assert [skip["name"] for skip in cached.skips] == ["r9", "r2@0"]
     assert sorted(path.name for path in undisturbed.iterdir()) == [
-        "empty_text.safetensors", "index.json", "settings.json", *(f"shard-{shard:05d}.safetensors" for shard in range(CLIPS // 2)),
+        "empty_text.safetensors", "index.json", "settings.json",
+        *(f"shard-{shard:05d}.safetensors" for shard in range(CLIPS // 2)),
     ]  # fmt: skip
 
 
@@ -208,7 +209,9 @@ def kill_at(moment: str, call: int) -> None:
 
 
 MOMENTS = [
-    *itertools.product(["before the rename", "after the rename"], [1, 2, 3, 5, 9]),  # settings, text, shards 0 and 2, index
+    *itertools.product(
+        ["before the rename", "after the rename"], [1, 2, 3, 5, 9]
+    ),  # settings, text, shards 0 and 2, index
     ("in the middle of a shard", 1),
 ]
 

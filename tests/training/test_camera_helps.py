@@ -47,7 +47,13 @@ def recipe(tmp_path):
     return Recipe(
         model=ModelConfig(base="tiny:pixels", trainable="all"),
         data=DataConfig(
-            cache=(str(tmp_path / "cache"),), held_out_fraction=HELD_OUT, max_sequence_length=1, num_workers=1
+            cache=(str(tmp_path / "cache"),),
+            num_frames=5,
+            width=16,
+            height=16,
+            held_out_fraction=HELD_OUT,
+            max_sequence_length=1,
+            num_workers=1,
         ),
         # One source with one unit: no augmentation of its scale. Words would let 400 clips be learnt by heart.
         objective=ObjectiveConfig(shift=1.0, sigma_min=0.9, log_scale_prob=0.0, text_dropout=1.0),

@@ -11,7 +11,7 @@ import pytest
 from sightline.cli import main
 from sightline.errors import SightlineError
 from sightline.training import recipe as recipe_module
-from sightline.training.recipe import Recipe, find_recipe
+from sightline.training.recipe import DataConfig, Recipe, find_recipe
 
 RECIPES = sorted((Path(recipe_module.__file__).parents[1] / "recipes").glob("*.yaml"))
 
@@ -212,3 +212,11 @@ def test_a_field_of_no_encoding_is_one_sentence(capsys):
 def test_the_help_tells_how_an_encoding_is_overridden(capsys):
     assert main(["train", "--help"]) == 0
     assert "--model.encoding.name prope" in capsys.readouterr().out
+
+
+def test_changes_of_a_recipe_include_what_is_gone():
+    data = DataConfig(cache=("a",), source_weights={"re10k": 2.0})
+    earlier, later = Recipe(data=data), Recipe(data=DataConfig(cache=("a", "b")), seed=1)
+    assert sorted(later.changes_from(earlier)) == [
+        "data.cache: ('a',) -> ('a', 'b')", "data.source_weights.re10k: 2.0 -> None", "seed: 0 -> 1",
+    ]  # fmt: skip

@@ -257,7 +257,8 @@ class Recipe:
     def changes_from(self, earlier: Recipe) -> list[str]:
         """Settings in which this recipe differs from an earlier one, as `section.name: old -> new`."""
         new, old = flatten(dataclasses.asdict(self)), flatten(dataclasses.asdict(earlier))
-        return [f"{name}: {old.get(name)} -> {new.get(name)}" for name in new if new[name] != old.get(name)]
+        names = [name for name in old | new if old.get(name) != new.get(name)]
+        return [f"{name}: {old.get(name)} -> {new.get(name)}" for name in names]
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(to_builtin(dataclasses.asdict(self)), sort_keys=False)
