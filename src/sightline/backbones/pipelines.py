@@ -70,8 +70,7 @@ def load_pipeline(
         packed = {} if tiny else _packed_parts(Path(model), dtype)
         options = packed | options
         if "vae" not in options and tiny is None:
-            hub = {name: value for name, value in options.items() if name in HUB_OPTIONS}
-            options["vae"] = AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32, **hub)
+            options["vae"] = load_vae(model, {name: options[name] for name in HUB_OPTIONS if name in options})
         # DiffusionPipeline finds the class, but takes no transformer; only image-to-video pipelines are packed.
         pipeline_class = WanImageToVideoPipeline if packed else DiffusionPipeline
         pipe = tiny or pipeline_class.from_pretrained(model, dtype=dtype, **options)
@@ -82,6 +81,15 @@ def load_pipeline(
     return pipe.to(device)
 
 
+def load_vae(model: str | Path, hub_options: Mapping[str, Any] | None = None) -> AutoencoderKLWan:
+    """The VAE of a saved model in float32, which may be packed."""
+    folder = Path(model) / "vae"
+    if packed_files(folder):
+        vae: AutoencoderKLWan = load_component(AutoencoderKLWan, folder, torch.float32)
+        return vae
+    return AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32, **(hub_options or {}))
+
+
 def load_transformer(model: str | Path, component: str = "transformer", dtype: torch.dtype = torch.float32) -> Any:
     """One transformer of a model, without the rest of its pipeline, on the CPU. model: as for load_pipeline."""
     if (tiny := tiny_by_name(model)) is not None:
@@ -90,7 +98,15 @@ def load_transformer(model: str | Path, component: str = "transformer", dtype: t
     model = shipped.resolve(model)
     with model_errors(model):
         require_component(model, component, saved_components(model))
-        return _transformer_class(model, component).from_pretrained(model, subfolder=component, dtype=dtype)
+        transformer_class = _transformer_class(model, component)
+        if packed_files(Path(model) / component):
+            return load_component(transformer_class, Path(model) / component, dtype)
+        return transformer_class.from_pretrained(model, subfolder=component, dtype=dtype)
+
+
+def is_packed(model: str | Path, component: str) -> bool:
+    """Whether the weights of a component are packed, so that they are only read as a whole."""
+    return bool(packed_files(Path(shipped.resolve(model)) / component))
 
 
 def empty_transformer(model: str | Path, component: str) -> tuple[Any, Path]:
@@ -195,7 +211,7 @@ def _packed_parts(folder: Path, dtype: torch.dtype) -> dict[str, Any]:
         if packed_files(folder / name)
     }
     if packed_files(folder / "vae"):
-        parts["vae"] = load_component(AutoencoderKLWan, folder / "vae", torch.float32)
+        parts["vae"] = load_vae(folder)
     return parts
 
 

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import AutoencoderKLWan, DiffusionPipeline, WanTransformer3DModel
+from diffusers import DiffusionPipeline, WanTransformer3DModel
 from torch import Tensor
 
 from sightline.backbones import shipped
+from sightline.backbones.pipelines import load_vae
 from sightline.backbones.stock import WanImageToVideoPipeline, WanPipeline, model_errors
 from sightline.backbones.tiny import tiny_by_name
 from sightline.backbones.weights_digest import weights_digest
@@ -46,7 +47,7 @@ def load_encoder(
         name = DiffusionPipeline.load_config(model).get("_class_name")
         if name not in _PIPELINES:
             raise SightlineError(f"model {str(model)!r} is a {name}: expected a Wan pipeline.")
-        vae = AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32)
+        vae = load_vae(model)
         patch_size = WanTransformer3DModel.load_config(model, subfolder="transformer")["patch_size"]
         # DiffusionPipeline.from_pretrained would load the transformers in spite of transformer=None.
         without = {"transformer": None, "transformer_2": None}

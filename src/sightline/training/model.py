@@ -12,7 +12,7 @@ from torch import nn
 
 from sightline.backbones.accelerate import accelerate
 from sightline.backbones.camera_weights import load_camera
-from sightline.backbones.pipelines import empty_transformer, load_transformer, pipeline_config
+from sightline.backbones.pipelines import empty_transformer, is_packed, load_transformer, pipeline_config
 from sightline.backbones.stock import EXPERTS
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.backbones.weights_digest import files_digest, weights_digest
@@ -36,9 +36,10 @@ def load_base(config: ModelConfig, sharded: bool = False) -> Base:
     """Load the transformer that a run starts from.
 
     sharded: leave its weights on disk, so that each process reads only its own shards of them (see parallelize). Camera
-    weights and LoRA are added to a model that is in memory, and the miniatures are in no file.
+    weights and LoRA are added to a model that is in memory, the miniatures are in no file, and packed weights are read whole.
     """
-    if sharded and config.camera is None and config.trainable != "lora" and not config.base.startswith("tiny:"):
+    in_memory = config.camera is not None or config.trainable == "lora" or config.base.startswith("tiny:")
+    if sharded and not in_memory and not is_packed(config.base, config.component):
         transformer, folder = empty_transformer(config.base, config.component)
         return Base(transformer, _on_main_process(folder), folder)
     transformer = load_transformer(config.base, config.component)

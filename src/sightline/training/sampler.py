@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from diffusers import AutoencoderKLWan, DiffusionPipeline
+from diffusers import DiffusionPipeline
 from torch import nn
 
 from sightline.backbones import shipped
-from sightline.backbones.pipelines import empty_transformer, load_transformer, saved_components
+from sightline.backbones.pipelines import empty_transformer, is_packed, load_transformer, load_vae, saved_components
 from sightline.backbones.stock import EXPERTS, WanImageToVideoPipeline, WanPipeline, model_errors
 from sightline.backbones.tiny import tiny_by_name
 from sightline.data.encode import ENCODER_LOCK
@@ -62,7 +62,8 @@ class Sampler:
 def load_sampler(recipe: Recipe, device: torch.device, num_processes: int, vae: nn.Module | None = None) -> Sampler:
     """Load what a pipeline of the recipe's base needs beside the model in training. vae: where it is loaded already."""
     base, dtype = recipe.model.base, getattr(torch, recipe.dtype)
-    sharded = is_sharded(recipe.parallel, num_processes) and tiny_by_name(base) is None
+    on_disk = tiny_by_name(base) is None and not any(is_packed(base, name) for name in EXPERTS)
+    sharded = on_disk and is_sharded(recipe.parallel, num_processes)
     pipe = _load_pipeline(base, vae)
     others: dict[str, nn.Module] = {}
     for name in _expert_names(base):
@@ -85,7 +86,7 @@ def _load_pipeline(base: str, vae: nn.Module | None) -> Any:
     with model_errors(model):
         pipeline = _PIPELINES[DiffusionPipeline.load_config(model)["_class_name"]]
         if vae is None:
-            vae = AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32)
+            vae = load_vae(model)
         return pipeline.from_pretrained(model, vae=vae, **dict.fromkeys((*EXPERTS, *_PROMPT_PARTS)))
 
 
