@@ -121,7 +121,7 @@ def recipe_of(train: Any) -> Recipe:
     """What the paper's recipes say, for one clip."""
     return Recipe(
         model=ModelConfig(trainable=train, gradient_checkpointing=True),
-        data=DataConfig(cache="none"),
+        data=DataConfig(cache=("none",)),
         objective=ObjectiveConfig(),
         optimizer=OptimizerConfig(batch_size=1),
     )

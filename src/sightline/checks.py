@@ -8,18 +8,20 @@ from typing import Any
 from sightline.errors import SightlineError
 
 
-def number(name: str, value: Any, *, above: float | None = None, at_least: float | None = None) -> float:
-    """`value` as a finite float within the bound."""
+def number(
+    name: str, value: Any, *, above: float | None = None, at_least: float | None = None, at_most: float | None = None
+) -> float:
+    """`value` as a finite float within the bounds."""
     try:
         result = float(value)
     except (TypeError, ValueError, OverflowError):
         result = math.nan
     too_low = (above is not None and result <= above) or (at_least is not None and result < at_least)
-    if not math.isfinite(result) or too_low:
-        bound = (
-            f" above {above:g}" if above is not None else f" of at least {at_least:g}" if at_least is not None else ""
-        )
-        raise SightlineError(f"{name} is {value!r}: expected a finite number{bound}.")
+    too_high = at_most is not None and result > at_most
+    if not math.isfinite(result) or too_low or too_high:
+        bounds = {"above": above, "of at least": at_least, "of at most": at_most}
+        stated = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
+        raise SightlineError(f"{name} is {value!r}: expected a finite number{f' {stated}' if stated else ''}.")
     return result
 
 

@@ -1,4 +1,4 @@
-"""The one exception a user of this package is meant to read."""
+"""The exceptions that a user of this package is meant to read."""
 
 from __future__ import annotations
 
@@ -12,3 +12,7 @@ class SightlineError(ValueError):
     def __init__(self, sentence: str, frame: int | None = None) -> None:
         super().__init__(sentence)
         self.frame = frame
+
+
+class LoadError(SightlineError, OSError):
+    """A model whose files are missing or cannot be read. It is an OSError as well, which callers of diffusers expect there."""

@@ -47,6 +47,8 @@ def _convert(hint: Any, value: Any, place: str) -> Any:
         if value in options:
             return value
         raise SightlineError(f"{place} is {value!r}: expected one of {', '.join(map(str, options))}.")
+    if origin is tuple and options[0] is str and isinstance(value, str):
+        return (value,)  # one text, without the brackets of a list
     if origin is tuple and isinstance(value, list):
         return tuple(_convert(options[0], item, place) for item in value)
     if origin is list and isinstance(value, list):

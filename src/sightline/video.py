@@ -102,6 +102,47 @@ def compress(frames: np.ndarray, fps: float = 16.0) -> np.ndarray:  # [T, H, W, 
     return np.stack(decoded)[:, : frames.shape[1], : frames.shape[2]]  # without the padding of odd sides
 
 
+def read_video_at(path: Path, seconds: Sequence[float]) -> Iterator[Image.Image]:
+    """The frame of a video that is nearest to each of these times, which must ascend.
+
+    Only the part of the video around them is decoded. A time with no frame within the duration of one is refused.
+    """
+    import av
+
+    if not path.is_file():
+        raise SightlineError(f"{path}: found nothing there, expected a video.")
+    try:
+        with av.open(str(path)) as container:
+            stream = container.streams.video[0]
+            start, tolerance = float((stream.start_time or 0) * stream.time_base), 1 / float(stream.average_rate)
+            container.seek(int((start + seconds[0] - tolerance) * 1_000_000), backward=True)  # to a key frame before
+            nearest: tuple[float, av.VideoFrame] | None = None
+            wanted = list(seconds)
+            for frame in container.decode(stream):
+                time = float(frame.time) - start
+                while wanted and time >= wanted[0]:
+                    if nearest is None or time - wanted[0] <= wanted[0] - nearest[0]:
+                        nearest = (time, frame)
+                    yield _frame_at(path, wanted.pop(0), nearest, tolerance)
+                nearest = (time, frame)
+                if not wanted:
+                    return
+            for second in wanted:  # the last of them may be a little later than the video's last frame
+                yield _frame_at(path, second, nearest, tolerance)
+    except SightlineError:
+        raise
+    except (OSError, ValueError, IndexError, TypeError) as error:  # TypeError: a stream without times or rate
+        raise SightlineError(f"{path}: cannot be decoded ({reason(error)}), expected a video.") from None
+
+
+def _frame_at(path: Path, second: float, nearest: tuple[float, Any] | None, tolerance: float) -> Image.Image:
+    if nearest is None or abs(nearest[0] - second) > tolerance:
+        found = "nothing" if nearest is None else f"one at {nearest[0]:.3f} s"
+        raise SightlineError(f"{path}: found {found}, expected a frame at {second:.3f} s.")
+    image: Image.Image = nearest[1].to_image()
+    return image
+
+
 def _require_frame_count(container: av.container.InputContainer, path: Path, expected_frames: int) -> None:
     stream = container.streams.video[0]
     # Some containers do not state the count: then the packets are counted, which decodes nothing.

@@ -187,3 +187,79 @@ def test_lora_weights_are_refused_where_they_cannot_be_added(lora_file):
     rewrite(path, {**tensors, name: tensors[name] * float("nan")})
     with pytest.raises(SightlineError, match="not finite"):
         load_camera(tiny_transformer(), path)
+
+
+LORA = r"blocks\.\d+\.(attn1\.to_q|ffn\.net\.2)"
+
+
+def with_adapters(*names, alpha=2, rank=2, targets=LORA, **options):
+    from peft import LoraConfig
+
+    model = wake(retrofit())
+    for name in names:
+        model.add_adapter(LoraConfig(r=rank, lora_alpha=alpha, target_modules=targets, **options), adapter_name=name)
+    torch.manual_seed(3)
+    for name, parameter in model.named_parameters():
+        if "lora_" in name:
+            torch.nn.init.normal_(parameter, std=0.3)
+            parameter.data = parameter.data.bfloat16().float()
+    return model.eval()
+
+
+def half(model):
+    model.set_adapters(["default"], [0.5])
+
+
+def disabled(model):
+    model.disable_adapters()
+
+
+def both(model):
+    model.set_adapters(["default", "second"], [1.0, 0.25])
+
+
+@pytest.mark.parametrize(
+    "model, change",
+    [
+        (lambda: with_adapters("default", alpha=4), None),
+        (lambda: with_adapters("default", rank=4, alpha=4, use_rslora=True), None),
+        (lambda: with_adapters("default"), half),
+        (lambda: with_adapters("default"), disabled),
+        (lambda: with_adapters("default", "second"), both),
+        (lambda: with_adapters("default", "second"), None),  # only the one that was added last is active
+        (lambda: with_adapters("my-style"), None),
+    ],
+    ids=["alpha 2r", "rslora", "weight 0.5", "disabled", "two", "two, one active", "a dash"],
+)
+def test_a_file_holds_what_the_model_computes(tmp_path, tokens, model, change):
+    model = model()
+    if change is not None:
+        change(model)
+    save_camera(model, tmp_path / "camera.safetensors")
+    loaded = load_camera(tiny_transformer(), tmp_path / "camera.safetensors")
+    inputs = model_inputs(loaded)
+    torch.testing.assert_close(run(loaded, inputs, tokens), run(model, inputs, tokens), atol=1e-5, rtol=1e-4)
+    kept = load_camera(tiny_transformer(), tmp_path / "camera.safetensors", keep_lora=True)
+    torch.testing.assert_close(run(kept, inputs, tokens), run(model, inputs, tokens), atol=1e-5, rtol=1e-4)
+
+
+def test_adapters_that_a_file_cannot_hold_are_refused(tmp_path):
+    from peft import LoHaConfig, LoraConfig
+
+    merged = with_adapters("default")
+    merged.fuse_lora()
+    loha = wake(retrofit())
+    loha.add_adapter(LoHaConfig(r=2, target_modules=LORA))
+    own_layer = retrofit()
+    own_layer.encoding_layers[0].to_q = torch.nn.Linear(2, 2)  # as an encoding of somebody else's may have
+    own_layer.add_adapter(LoraConfig(target_modules=["to_q"]))
+    for model, sentence in (
+        (merged, "merged into its weight"),
+        (with_adapters("default", use_dora=True), "no plain LoRA"),
+        (with_adapters("default", lora_bias=True), "no plain LoRA"),
+        (loha, "no plain LoRA"),
+        (own_layer, "is a camera layer with an adapter"),
+    ):
+        with pytest.raises(SightlineError, match=sentence):
+            save_camera(model, tmp_path / "camera.safetensors")
+    assert not list(tmp_path.iterdir())

@@ -20,6 +20,7 @@ from sightline.backbones.wan_configs import TI2V_5B
 from sightline.cameras import se3
 from sightline.cameras.tokens import CameraTokens
 from sightline.cameras.trajectory import Trajectory
+from sightline.data.encode import ClipEncoder
 from sightline.encodings import ENCODINGS, encoding_from_config
 from sightline.errors import SightlineError
 from sightline.training.feeds import make_feed
@@ -101,7 +102,7 @@ def test_a_recipe_chooses_it_by_name(row, tmp_path):
         f"model: {{base: tiny:pixels, encoding: {{{settings}}}}}\ndata: {{sources: [worlds:orbit]}}\n"
     )
     settings = Recipe.from_yaml(tmp_path / "recipe.yaml").model
-    assert build_model(load_base(settings), settings).encoding == encoding_from_config(ROWS[row])
+    assert build_model(load_base(settings).transformer, settings).encoding == encoding_from_config(ROWS[row])
 
 
 # -- 1. the start ---------------------------------------------------------------------------------------------------
@@ -262,7 +263,7 @@ def clips():
         held_out_fraction=0.2,
         max_sequence_length=32,
     )
-    feed = make_feed(data, pipe, 0, batch_size=2, patch_size=(1, 2, 2), with_camera=True, device=torch.device("cpu"))
+    feed = make_feed(data, ClipEncoder(pipe), 0, batch_size=2, patch_size=(1, 2, 2), with_camera=True)
     chance = partial(draw, objective=ObjectiveConfig(shift=1.0), seed=0)
     return next(feed.micro_batches(0, 4, [slice(0, 4)], 0, torch.device("cpu"), chance))
 

@@ -80,3 +80,8 @@ def test_a_gpu_that_fills_up_while_loading_is_one_sentence(monkeypatch):
     monkeypatch.setattr(pipelines, "load_pipeline", load)
     with pytest.raises(SightlineError, match="does not fit into the GPU's memory: expected --offload model"):
         _ = Model(ModelOptions(model="m"), GPU).pipe
+
+
+def test_splitting_a_video_among_processes_without_a_gpu_is_refused():
+    with pytest.raises(SightlineError, match="context_parallel is 'ulysses' but there is no GPU"):
+        Model(ModelOptions(context_parallel="ulysses"), device=torch.device("cpu"), processes=2)

@@ -20,6 +20,7 @@ from sightline.data.encode import ClipEncoder
 from sightline.data.sources import open_sources
 from sightline.training import trainer
 from sightline.training.export import export
+from sightline.training.model import Base
 from sightline.training.recipe import (
     DataConfig,
     ModelConfig,
@@ -46,7 +47,13 @@ def recipe(tmp_path):
     return Recipe(
         model=ModelConfig(base="tiny:pixels", trainable="all"),
         data=DataConfig(
-            cache=str(tmp_path / "cache"), held_out_fraction=HELD_OUT, max_sequence_length=1, num_workers=1
+            cache=(str(tmp_path / "cache"),),
+            num_frames=5,
+            width=16,
+            height=16,
+            held_out_fraction=HELD_OUT,
+            max_sequence_length=1,
+            num_workers=1,
         ),
         # One source with one unit: no augmentation of its scale. Words would let 400 clips be learnt by heart.
         objective=ObjectiveConfig(shift=1.0, sigma_min=0.9, log_scale_prob=0.0, text_dropout=1.0),
@@ -75,10 +82,8 @@ def test_a_retrofit_beats_its_base_and_heeds_the_camera_it_is_given(recipe, tmp_
     base = held_out_losses(recipe)["loss"]
     trained = export(tmp_path / "base", tmp_path / "exported")
 
-    def load_trained(_):
-        pipe = tiny_pipeline("pixels")
-        pipe.register_modules(transformer=WanTransformer3DModel.from_pretrained(trained))
-        return pipe
+    def load_trained(*_):
+        return Base(WanTransformer3DModel.from_pretrained(trained), "the trained base")
 
     monkeypatch.setattr(trainer, "load_base", load_trained)
     longer = changed(recipe, "optimizer", max_steps=STEPS)

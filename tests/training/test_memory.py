@@ -86,7 +86,10 @@ def test_a_block_keeps_what_the_estimate_says(with_camera, first_frame_given):
     # What a second block adds: embeddings and head are left out.
     one, two = (kept_bytes(small_model(layers, with_camera), with_camera, objective) for layers in (1, 2))
     recipe = Recipe(
-        model=ModelConfig(), data=DataConfig(cache="none"), objective=objective, optimizer=OptimizerConfig(batch_size=1)
+        model=ModelConfig(),
+        data=DataConfig(cache=("none",)),
+        objective=objective,
+        optimizer=OptimizerConfig(batch_size=1),
     )
     estimated = memory.estimate(small_model(1, with_camera), recipe, TOKENS, processes=1).inputs
     assert abs(estimated / (two - one) - 1) < 0.15
@@ -95,7 +98,9 @@ def test_a_block_keeps_what_the_estimate_says(with_camera, first_frame_given):
 def test_what_a_run_needs_follows_its_settings():
     model = small_model(2, with_camera=True)
     recipe = Recipe(
-        model=ModelConfig(), data=DataConfig(cache="none"), optimizer=OptimizerConfig(batch_size=8, micro_batch_size=1)
+        model=ModelConfig(),
+        data=DataConfig(cache=("none",)),
+        optimizer=OptimizerConfig(batch_size=8, micro_batch_size=1),
     )
     estimate = memory.estimate(model, recipe, TOKENS, processes=1)
     assert estimate.accumulates and not memory.estimate(model, recipe, TOKENS, processes=8).accumulates
@@ -113,7 +118,9 @@ def test_what_a_run_needs_follows_its_settings():
 
 def test_a_run_that_cannot_fit_says_what_to_change(monkeypatch):
     recipe = Recipe(
-        model=ModelConfig(), data=DataConfig(cache="none"), optimizer=OptimizerConfig(batch_size=8, micro_batch_size=2)
+        model=ModelConfig(),
+        data=DataConfig(cache=("none",)),
+        optimizer=OptimizerConfig(batch_size=8, micro_batch_size=2),
     )
     estimate = memory.estimate(small_model(2, with_camera=True), recipe, TOKENS, processes=1)
     assert "memory per device, estimated" in memory.require_fit(estimate, recipe, torch.device("cpu"))

@@ -14,7 +14,7 @@ from sightline.cameras.tokens import CameraTokens
 from sightline.data.latents import LatentBatch
 from sightline.encodings import Scope
 from sightline.training.objective import draw, flow_matching_loss, sigma_of
-from sightline.training.recipe import ObjectiveConfig
+from sightline.training.recipe import ObjectiveConfig, Recipe
 from tests.conftest import random_trajectory, wake
 
 
@@ -116,6 +116,23 @@ def test_timestep_distributions(timesteps, median):
     torch.testing.assert_close(sigma[500].item(), median, atol=1e-4, rtol=0)
     expert = sigma_of(u, ObjectiveConfig(timestep_sampling=timesteps, sigma_min=0.9))
     assert expert.min() >= 0.9
+
+
+@pytest.mark.parametrize("timesteps", ["uniform", "shifted_uniform", "logit_normal"])
+@pytest.mark.parametrize("low, high", [(0.9, 1.0), (0.0, 0.9), (0.4, 0.7)])
+def test_an_expert_sees_its_part_of_the_whole_schedule(timesteps, low, high):
+    u = (torch.arange(200_000, dtype=torch.float64) + 0.5) / 200_000
+    whole = sigma_of(u, ObjectiveConfig(timestep_sampling=timesteps))
+    expected = whole[(whole >= low) & (whole < high)]
+    expert = sigma_of(u, ObjectiveConfig(timestep_sampling=timesteps, sigma_min=low, sigma_max=high))
+    at = torch.tensor([0.05, 0.25, 0.5, 0.75, 0.95], dtype=torch.float64)
+    torch.testing.assert_close(expert.quantile(at), expected.quantile(at), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("recipe, median", [("paper-14b-high", 0.958), ("paper-14b-low", 0.703)])
+def test_the_medians_of_the_two_experts(recipe, median):
+    objective = Recipe.from_yaml(recipe).objective
+    assert sigma_of(torch.tensor([0.5]), objective).item() == pytest.approx(median, abs=5e-4)
 
 
 def test_dropped_words_and_cameras_are_dropped_and_the_scale_reaches_the_gate_alone():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from sightline.data.sources import open_source
 from sightline.errors import SightlineError
 from sightline.lab.models import HELD_OUT_SEED
 from sightline.training import recipe as recipe_module
-from sightline.training.recipe import Recipe, find_recipe
+from sightline.training.recipe import DataConfig, Recipe, find_recipe
 
 RECIPES = sorted((Path(recipe_module.__file__).parents[1] / "recipes").glob("*.yaml"))
 
@@ -38,11 +40,25 @@ def test_the_paper_s_numbers_are_the_paper_s():
     assert (o.learning_rate, o.adam_beta1, o.adam_beta2, o.adam_epsilon) == (2e-5, 0.9, 0.999, 1e-8)
     assert (o.weight_decay, o.min_lr_ratio, o.max_grad_norm) == (1e-2, 0.1, 1.0)
     assert (recipe.data.num_frames, recipe.data.width, recipe.data.height) == (81, 832, 480)
-    assert (v.every_steps, v.num_clips, v.num_inference_steps, v.guidance_scale) == (5000, 100, 50, 5.0)
+    assert (v.every_steps, v.num_clips, v.num_videos) == (5000, 100, 100)
+    assert (v.num_inference_steps, v.guidance_scale) == (50, 5.0)
     assert recipe.model.trainable == "paper" and recipe.model.gradient_checkpointing and recipe.dtype == "bfloat16"
     high, low = Recipe.from_yaml("paper-14b-high"), Recipe.from_yaml("paper-14b-low")
     assert (high.model.component, low.model.component) == ("transformer", "transformer_2")
     assert high.objective.sigma_min == low.objective.sigma_max == 0.9
+    for expert in (high, low):  # the same but for the expert, its noise levels and what 14B needs
+        objective = dataclasses.replace(expert.objective, sigma_min=0.0, sigma_max=1.0)
+        assert (expert.optimizer, expert.validation, objective) == (o, v, recipe.objective)
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in RECIPES if path.stem.startswith("paper")], ids=lambda path: path.stem
+)
+def test_the_paper_s_recipes_say_where_each_value_comes_from(path):
+    sections = path.read_text().split("\n\n")
+    for section in (section for section in sections if section.startswith(("objective", "optimizer", "validation"))):
+        unmarked = [line for line in section.splitlines()[1:] if not re.search(r"# (paper|wan|ours)\b", line)]
+        assert not unmarked
 
 
 @pytest.mark.parametrize(
@@ -55,7 +71,10 @@ def test_the_paper_s_numbers_are_the_paper_s():
         ("model: {trainable: some}", "model.trainable is 'some': expected one of paper"),
         ("model: [1]", "model holds list: expected settings"),
         ("model: {compile: yes please}", "model.compile is 'yes please': expected bool"),
-        ("data: {sources: [a], source_weights: [1, 2]}", "source_weights are"),
+        ("data: {sources: [a], source_weights: [1, 2]}", "source_weights is .1, 2.: expected dict"),
+        ("data: {sources: [a], source_weights: {a: 0}}", "source_weights.a is 0.0: expected a finite number above 0"),
+        ("data: {sources: [a], subset: [b]}", "data.subset is given with sources"),
+        ("data: {sources: [a], validation_cache: b}", "data.validation_cache is given with sources"),
         ("data: {sources: [a]}\nobjective: {text_dropout: 2}", "text_dropout is 2"),
         ("data: {sources: [a]}\nobjective: {sigma_min: 0.9, sigma_max: 0.5}", "sigma_min and sigma_max"),
         ("dtype: bfloat16", "either a cache or sources"),
@@ -74,6 +93,11 @@ def test_the_paper_s_numbers_are_the_paper_s():
         ("data: {sources: [a]}\nvalidation: {num_clips: 0}", "validation.num_clips is 0"),
         ("data: {sources: [a]}\nvalidation: {num_inference_steps: 0}", "validation.num_inference_steps is 0"),
         ("data: {sources: [a]}\nobjective: {log_scale_min: 5}", "log_scale_min and log_scale_max are 5.0 and 1.6"),
+        ("data: {sources: [a]}\noptimizer: {learning_rate: 1e30}", "learning_rate is 1e\\+30: expected .* at most 1"),
+        (
+            "data: {sources: [a]}\noptimizer: {learning_rate: 0.1, encoding_lr_scale: 20}",
+            "learning_rate x encoding_lr_scale is 2.0",
+        ),
         ("a: [1", "is not YAML"),
         ("- 1", "holds list"),
     ],
@@ -198,3 +222,11 @@ def test_a_field_of_no_encoding_is_one_sentence(capsys):
 def test_the_help_tells_how_an_encoding_is_overridden(capsys):
     assert main(["train", "--help"]) == 0
     assert "--model.encoding.name prope" in capsys.readouterr().out
+
+
+def test_changes_of_a_recipe_include_what_is_gone():
+    data = DataConfig(cache=("a",), source_weights={"re10k": 2.0})
+    earlier, later = Recipe(data=data), Recipe(data=DataConfig(cache=("a", "b")), seed=1)
+    assert sorted(later.changes_from(earlier)) == [
+        "data.cache: ('a',) -> ('a', 'b')", "data.source_weights.re10k: 2.0 -> None", "seed: 0 -> 1",
+    ]  # fmt: skip

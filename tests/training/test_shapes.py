@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from sightline.backbones.tiny import tiny_pipeline
+from sightline.data.encode import ClipEncoder
 from sightline.errors import SightlineError
 from sightline.training import trainer
 from sightline.training.checkpoint import list_checkpoints
@@ -59,9 +60,8 @@ def feed():
 
 
 def feed_of(data, batch_size):
-    return make_feed(
-        data, tiny_pipeline("pixels"), 0, batch_size=batch_size, patch_size=(1, 2, 2), with_camera=True, device=CPU
-    )
+    encoder = ClipEncoder(tiny_pipeline("pixels"))
+    return make_feed(data, encoder, 0, batch_size=batch_size, patch_size=(1, 2, 2), with_camera=True)
 
 
 def test_two_processes_divide_the_clips_of_one(feed):

@@ -204,9 +204,9 @@ def test_a_disk_that_cannot_be_written_is_one_sentence(small, monkeypatch):
 
 def test_another_base_model_is_refused(small, monkeypatch):
     trainer.train(changed(small, "optimizer", max_steps=2))
-    from sightline.backbones import pipelines
+    from sightline.backbones import tiny
 
-    monkeypatch.setattr(pipelines, "tiny_pipeline", lambda name, make=pipelines.tiny_pipeline: make(name, seed=5))
+    monkeypatch.setattr(tiny, "tiny_pipeline", lambda name, make=tiny.tiny_pipeline: make(name, seed=5))
     with pytest.raises(SightlineError, match="trained from another base model"):
         trainer.train(small, resume="latest")
 
@@ -240,7 +240,7 @@ def test_a_missing_shard_is_one_sentence(small, part):
         ("model", {"base": "/nowhere"}, "model '/nowhere' cannot be loaded"),
         ("model", {"base": "tiny:what"}, "kind is 'what'"),
         ("model", {"component": "transformer_2"}, "has no such part"),
-        ("data", {"cache": "/nowhere", "sources": ()}, "found no index.json"),
+        ("data", {"cache": ("/nowhere",), "sources": ()}, "found no index.json"),
         ("data", {"sources": ("re10k:/nowhere",)}, "found no folder"),
         ("data", {"held_out_fraction": 0.0}, "no held-out clips"),
         ("data", {"width": 30}, "width is 30"),
@@ -300,7 +300,7 @@ def test_a_checkpoint_fills_what_it_was_made_from(small):
     from sightline.training.model import build_model, load_base
     from sightline.training.trainable import choose_trainable
 
-    model = build_model(load_base(small.model), small.model)
+    model = build_model(load_base(small.model).transformer, small.model)
     trainable = choose_trainable(model, small.model)
     path = last_checkpoint(run)
     base = json.loads((path / "state.json").read_text())["base"]

@@ -30,7 +30,7 @@ def test_a_cache_as_it_is_written_by_default_trains_and_validates(small, tmp_pat
     writer.write()
     assert CachedClips(tmp_path / "cache")[0].latents.dtype == torch.bfloat16
     recipe = changed(
-        changed(small, "data", cache=str(tmp_path / "cache"), sources=(), held_out_fraction=0.4), dtype=dtype
+        changed(small, "data", cache=(str(tmp_path / "cache"),), sources=(), held_out_fraction=0.4), dtype=dtype
     )
     trainer.train(changed(recipe, "optimizer", max_steps=2))
 

@@ -3,6 +3,8 @@ rows to it."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from diffusers.models.attention_dispatch import dispatch_attention_fn
 from diffusers.models.transformers.transformer_wan import (
     WanAttention,
@@ -101,7 +103,10 @@ class CameraWanAttnProcessor(WanAttnProcessor):
 class CameraRotaryPosEmbed(WanRotaryPosEmbed):
     """The RoPE tables and, beside them, the camera rows of the call in progress ([B or 1, N, 0] without a camera)."""
 
-    camera_rows: Tensor | None = None
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        # On the instance from the start: a compiler that first saw a class attribute would compile the model twice.
+        self.camera_rows: Tensor | None = None
 
     def forward(self, hidden_states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         cos, sin = super().forward(hidden_states)
@@ -112,7 +117,9 @@ class CameraRotaryPosEmbed(WanRotaryPosEmbed):
 class CameraPatchEmbedding(nn.Conv3d):
     """The pretrained patch embedding, plus the tokens that an encoding's `embed` computed for the call in progress."""
 
-    tokens: Tensor | None = None  # [B or 1, N, dim]
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.tokens: Tensor | None = None  # [B or 1, N, dim]; on the instance, as above
 
     def forward(self, latents: Tensor) -> Tensor:  # [B, C, t, H, W] -> [B, dim, t, h, w]
         embedded = super().forward(latents)

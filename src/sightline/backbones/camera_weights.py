@@ -40,15 +40,17 @@ _BACKBONE_KEYS = (
 def save_camera(model: CameraWanTransformer3DModel, path: str | Path, component: str = "transformer") -> None:
     """Write the camera weights: only the parameters that the base model does not have (a few MB).
 
-    LoRA adapters of the model are saved as well; `load_camera` merges them into the base's weights.
+    LoRA adapters of the model are saved as they act now: the sum of those that are active, each with its scaling.
+    `load_camera` merges them into the base's weights. Adapters of other kinds are refused.
     component: the expert of a pipeline that this model is, "transformer" (high noise) or "transformer_2" (low noise).
     """
     if not isinstance(model, CameraWanTransformer3DModel):
         raise SightlineError(f"model is a {type(model).__name__}: expected a CameraWanTransformer3DModel.")
     _require_component(component)
-    state = model.state_dict()
-    tensors = {name: tensor.contiguous().cpu() for name, tensor in state.items() if ENCODING_KEY in name}
-    tensors |= _lora_weights(state)
+    tensors = {name: tensor for name, tensor in model.state_dict().items() if ENCODING_KEY in name}
+    for layer, (a, b) in _active_lora(model).items():
+        tensors |= {f"{layer}.lora_A": a.to(torch.bfloat16), f"{layer}.lora_B": b.to(torch.bfloat16)}
+    tensors = {name: tensor.contiguous().cpu() for name, tensor in tensors.items()}
     metadata = {
         "format": _FORMAT,
         "version": _VERSION,
@@ -123,13 +125,40 @@ def load_camera(
     return model
 
 
-def _lora_weights(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The LoRA matrices in a model's state by the name of their layer. Their scale is 1."""
-    return {
-        re.sub(r"\.lora_(A|B)\.\w+\.weight$", r".lora_\1", name): tensor.to(torch.bfloat16).contiguous().cpu()
-        for name, tensor in state.items()
-        if ".lora_A." in name or ".lora_B." in name
-    }
+def _active_lora(model: CameraWanTransformer3DModel) -> dict[str, tuple[Tensor, Tensor]]:
+    """A [rank, in] and B [out, rank], float32, by layer, so that the layer computes its weight + B A. The scaling of an
+    adapter is multiplied into B, and several adapters are one of their summed rank."""
+    if not getattr(model, "peft_config", None):
+        return {}
+    from peft.tuners.lora import Linear
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    layers = {}
+    for name, layer in model.named_modules():
+        if not isinstance(layer, BaseTunerLayer):
+            continue
+        adapters = [] if layer.disable_adapters else list(layer.active_adapters)
+        adapters = [adapter for adapter in adapters if adapter in getattr(layer, "lora_A", adapters)]
+        if ENCODING_KEY in f"{name}.":
+            raise SightlineError(
+                f"{name} is a camera layer with an adapter: expected adapters on the backbone alone (target_modules)."
+            )
+        if layer.merged:
+            raise SightlineError(
+                f"{name} has adapters merged into its weight, which the base lacks: expected unfuse_lora() before saving."
+            )
+        if not adapters:
+            continue
+        plain = type(layer) is Linear and not any(layer.use_dora.get(a) or layer.lora_bias.get(a) for a in adapters)
+        if not plain:
+            raise SightlineError(
+                f"{name} has the adapter {adapters[0]!r}, which is no plain LoRA of a linear layer: expected one, or that "
+                "it is disabled."
+            )
+        a = [layer.lora_A[adapter].weight.detach().float() for adapter in adapters]
+        b = [layer.lora_B[adapter].weight.detach().float() * layer.scaling[adapter] for adapter in adapters]
+        layers[name] = torch.cat(a), torch.cat(b, dim=1)
+    return layers
 
 
 def _lora_layers(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +13,37 @@ from diffusers import AutoencoderKLWan, DiffusionPipeline, WanTransformer3DModel
 from sightline.backbones import shipped
 from sightline.backbones.camera_weights import is_camera_weights, load_camera, require_same_backbone, save_camera
 from sightline.backbones.packed_weights import load_component, packed_files
-from sightline.backbones.stock import EXPERTS, AnyWanPipeline, WanImageToVideoPipeline
-from sightline.backbones.tiny import tiny_pipeline
+from sightline.backbones.stock import EXPERTS, AnyWanPipeline, WanImageToVideoPipeline, model_errors
+from sightline.backbones.tiny import tiny_by_name
 from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.devices import as_device, as_dtype
 from sightline.encodings import Encoding
 from sightline.errors import SightlineError
 from sightline.files import read_json
+
+# diffusers accepts any other name and ignores it.
+HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "token")
+_COMPONENTS = ("vae", *EXPERTS, "text_encoder", "tokenizer", "scheduler")
+_OPTIONS = (
+    *HUB_OPTIONS,
+    "variant",
+    "use_safetensors",
+    "disable_mmap",
+    "low_cpu_mem_usage",
+    "device_map",
+    "max_memory",
+    "offload_folder",
+    "offload_state_dict",
+    "quantization_config",
+    *_COMPONENTS,
+)
 
 
 def load_pipeline(
     model: str | Path | None = None,
     camera: str | Path | Encoding | None = None,
     *,
-    dtype: torch.dtype | None = None,
+    dtype: str | torch.dtype | None = None,
     device: str | torch.device | None = None,
     **options: Any,
 ) -> AnyWanPipeline:
@@ -37,36 +56,112 @@ def load_pipeline(
         experts, a folder that holds transformer and transformer_2 of either kind. An encoding such as `Scope()` is added
         untrained, which does not change the output. None keeps the transformers as they were saved.
     dtype: of the transformers and the text encoder, by default bfloat16 on a GPU and float32 elsewhere. The VAE is float32.
-    options: passed on to diffusers' from_pretrained.
+    options: of diffusers' from_pretrained: components such as vae, and where and how files are read, such as revision.
     """
     if model is None:
         camera = shipped.camera() if camera is None else camera
         model = "lab"
-    model = shipped.base() if model == "lab" else model
-    kind, colon, name = str(model).partition(":")
-    tiny = tiny_pipeline(name) if kind == "tiny" and colon else None  # type: ignore[arg-type]  # refuses unknown kinds
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    dtype = dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
-    try:
+    device = as_device(device)
+    dtype = as_dtype(dtype, device)
+    tiny = tiny_by_name(model)
+    _require_options(options, {} if tiny is not None else _OPTIONS)
+    model = shipped.resolve(model)
+    with model_errors(model):
         packed = {} if tiny else _packed_parts(Path(model), dtype)
         options = packed | options
         if "vae" not in options and tiny is None:
-            options["vae"] = AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32)
+            options["vae"] = load_vae(model, {name: options[name] for name in HUB_OPTIONS if name in options})
         # DiffusionPipeline finds the class, but takes no transformer; only image-to-video pipelines are packed.
         pipeline_class = WanImageToVideoPipeline if packed else DiffusionPipeline
         pipe = tiny or pipeline_class.from_pretrained(model, dtype=dtype, **options)
-    except SightlineError:
-        raise
-    except (OSError, ValueError) as error:  # missing folder, no network, an unknown id, a file that is not a model
-        reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise SightlineError(
-            f"model {str(model)!r} cannot be loaded ({reason}): expected a hub id or a folder."
-        ) from None
     if not isinstance(pipe, AnyWanPipeline):
         raise SightlineError(f"model {str(model)!r} is a {type(pipe).__name__}: expected a Wan pipeline.")
     if camera is not None:
         attach_camera(pipe, camera)
     return pipe.to(device)
+
+
+def load_vae(model: str | Path, hub_options: Mapping[str, Any] | None = None) -> AutoencoderKLWan:
+    """The VAE of a saved model in float32, which may be packed."""
+    folder = Path(model) / "vae"
+    if packed_files(folder):
+        vae: AutoencoderKLWan = load_component(AutoencoderKLWan, folder, torch.float32)
+        return vae
+    return AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32, **(hub_options or {}))
+
+
+def load_transformer(model: str | Path, component: str = "transformer", dtype: torch.dtype = torch.float32) -> Any:
+    """One transformer of a model, without the rest of its pipeline, on the CPU. model: as for load_pipeline."""
+    if (tiny := tiny_by_name(model)) is not None:
+        require_component(model, component, experts(tiny))
+        return getattr(tiny, component).to(dtype)
+    model = shipped.resolve(model)
+    with model_errors(model):
+        require_component(model, component, saved_components(model))
+        transformer_class = _transformer_class(model, component)
+        if packed_files(Path(model) / component):
+            return load_component(transformer_class, Path(model) / component, dtype)
+        return transformer_class.from_pretrained(model, subfolder=component, dtype=dtype)
+
+
+def is_packed(model: str | Path, component: str) -> bool:
+    """Whether the weights of a component are packed, so that they are only read as a whole."""
+    return bool(packed_files(Path(shipped.resolve(model)) / component))
+
+
+def empty_transformer(model: str | Path, component: str) -> tuple[Any, Path]:
+    """One transformer of a model without its weights, on the meta device, and the local folder that holds them."""
+    model = shipped.resolve(model)
+    with model_errors(model):
+        require_component(model, component, saved_components(model))
+        transformer_class = _transformer_class(model, component)
+        with torch.device("meta"):
+            empty = transformer_class.from_config(WanTransformer3DModel.load_config(model, subfolder=component))
+        config = empty.config
+        # The RoPE tables are in no file: they are computed.
+        empty.rope = type(empty.rope)(config.attention_head_dim, config.patch_size, config.rope_max_seq_len)
+        folder = Path(model) if Path(model).is_dir() else Path(_download(str(model), component))
+    return empty, folder / component
+
+
+def pipeline_config(model: str | Path) -> Mapping[str, Any]:
+    """The configuration of a model's pipeline: its components, and flags such as boundary_ratio. model: as for load_pipeline."""
+    if (tiny := tiny_by_name(model)) is not None:
+        return tiny.config
+    model = shipped.resolve(model)
+    with model_errors(model):
+        return DiffusionPipeline.load_config(model)
+
+
+def saved_components(model: str | Path) -> dict[str, Any]:
+    """The components that a saved pipeline has, as its model_index.json lists them."""
+    index = pipeline_config(model)
+    return {name: value for name, value in index.items() if isinstance(value, list) and value[0] is not None}
+
+
+def require_component(model: str | Path, component: str, components: Collection[str]) -> None:
+    """Refuse a component that the model does not have."""
+    if component not in components:
+        raise SightlineError(f"component is {component!r}: {model} has no such part.")
+
+
+def _transformer_class(model: str | Path, component: str) -> Any:
+    config = WanTransformer3DModel.load_config(model, subfolder=component)
+    return CameraWanTransformer3DModel if "encoding" in config else WanTransformer3DModel
+
+
+def _download(model: str, component: str) -> str:
+    from huggingface_hub import snapshot_download
+
+    return snapshot_download(model, allow_patterns=f"{component}/*")
+
+
+def _require_options(options: Mapping[str, Any], known: Collection[str]) -> None:
+    """Refuse options that diffusers would ignore with a warning."""
+    for name in options:
+        if name not in known:
+            expected = f"one of {', '.join(known)}" if known else "none for an untrained miniature"
+            raise SightlineError(f"{name} is no option of load_pipeline: expected {expected}.")
 
 
 def attach_camera(pipe: AnyWanPipeline, camera: str | Path | Encoding) -> AnyWanPipeline:
@@ -116,7 +211,7 @@ def _packed_parts(folder: Path, dtype: torch.dtype) -> dict[str, Any]:
         if packed_files(folder / name)
     }
     if packed_files(folder / "vae"):
-        parts["vae"] = load_component(AutoencoderKLWan, folder / "vae", torch.float32)
+        parts["vae"] = load_vae(folder)
     return parts
 
 

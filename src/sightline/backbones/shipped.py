@@ -14,6 +14,11 @@ def base() -> Path:
     return part("transformer").parent
 
 
+def resolve(model: str | Path) -> str | Path:
+    """The folder of the lab model for the name "lab"; any other model as it is."""
+    return base() if model == "lab" else model
+
+
 def part(name: str) -> Path:
     """The folder of one of its components, such as vae."""
     return _require_present(_WEIGHTS / "base" / name)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeAlias
 
 import transformers
 
 from sightline.backbones.wan_configs import EXPERTS
+from sightline.errors import LoadError, SightlineError
+from sightline.files import reason
 
 _verbosity = transformers.logging.get_verbosity()
 transformers.logging.set_verbosity_error()
@@ -17,4 +22,16 @@ finally:
 
 AnyWanPipeline: TypeAlias = WanPipeline | WanImageToVideoPipeline
 
-__all__ = ["EXPERTS", "AnyWanPipeline", "WanImageToVideoPipeline", "WanPipeline"]
+__all__ = ["EXPERTS", "AnyWanPipeline", "WanImageToVideoPipeline", "WanPipeline", "model_errors"]
+
+
+@contextmanager
+def model_errors(model: str | Path) -> Iterator[None]:
+    """What diffusers raises while it loads a model, in one sentence: no such folder or id, no network, a file of another kind."""
+    try:
+        yield
+    except SightlineError:
+        raise
+    except (OSError, ValueError) as error:
+        kind = LoadError if isinstance(error, OSError) else SightlineError
+        raise kind(f"model {str(model)!r} cannot be loaded ({reason(error)}): expected a hub id or a folder.") from None

@@ -76,6 +76,12 @@ def tiny_pipeline(kind: Kind = "ti2v-5b", seed: int = 0) -> AnyWanPipeline:
     )
 
 
+def tiny_by_name(model: object) -> AnyWanPipeline | None:
+    """The pipeline that a name such as tiny:ti2v-5b stands for; None for other names."""
+    kind, colon, name = str(model).partition(":")
+    return tiny_pipeline(name) if kind == "tiny" and colon else None  # type: ignore[arg-type]  # refuses unknown kinds
+
+
 def _require_kind(kind: str) -> None:
     if kind not in _RELEASES:
         raise SightlineError(f"kind is {kind!r}: expected one of {sorted(_RELEASES)}.")

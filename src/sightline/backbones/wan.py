@@ -29,7 +29,7 @@ from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Encoding, encoding_from_config
 from sightline.encodings.protocol import EncodingLayer, promote_scalars
-from sightline.errors import SightlineError
+from sightline.errors import LoadError, SightlineError
 from sightline.files import reason
 
 ENCODING_KEY = ".attn1.camera_encoding."  # part of the name of every camera parameter and of no other
@@ -98,7 +98,8 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
     def from_transformer(
         cls, base: WanTransformer3DModel, encoding: Encoding, *, component: str | None = None, copy: bool = True
     ) -> CameraWanTransformer3DModel:
-        """Add a camera encoding to a pretrained model. The new parameters are float32, on the base's device.
+        """Add a camera encoding to a pretrained model. The new parameters are float32, on the base's device; on the CPU for a
+        base on the meta device, since no file has them.
 
         component: "transformer" or "transformer_2"; saved, so that the weights of two experts cannot be mixed up later.
         copy: False shares the base's tensors instead of copying them. That needs half the memory; training changes both.
@@ -121,7 +122,8 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
         for name, buffer in base.rope.named_buffers():
             model.rope.register_buffer(name, buffer.clone(), persistent=False)
         for block, old in zip(model.blocks, base.blocks, strict=True):
-            block.attn1.camera_encoding.to_empty(device=old.attn1.to_q.weight.device)
+            device = old.attn1.to_q.weight.device
+            block.attn1.camera_encoding.to_empty(device="cpu" if device.type == "meta" else device)
             block.attn1.camera_encoding.reset_parameters()
         for parameter, old in zip(_base_parameters(model), base.parameters(), strict=True):
             parameter.requires_grad_(old.requires_grad)
@@ -135,8 +137,9 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
             model, info = super().from_pretrained(path, output_loading_info=True, **options)
         except SightlineError:
             raise
-        except (ValueError, OSError) as error:  # another shape, a file cut short, no such folder
-            raise SightlineError(
+        except (ValueError, OSError) as error:  # another shape, a file cut short, no such folder or variant
+            kind = LoadError if isinstance(error, OSError) else SightlineError
+            raise kind(
                 f"the model in {path} cannot be loaded ({reason(error)}): expected a camera model saved by save_pretrained."
             ) from None
         for problem, names in (("lack", info["missing_keys"]), ("hold the unknown", info["unexpected_keys"])):

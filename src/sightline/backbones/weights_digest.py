@@ -3,16 +3,38 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
+from pathlib import Path
 
 import torch
+from safetensors import safe_open
 
 _VALUES_PER_TENSOR = 4096  # values of each tensor that enter the digest
 
 
 def weights_digest(module: torch.nn.Module) -> str:
     """A hash of the names, the shapes and a sample of the values, which is quick even for a text encoder of 11 GB."""
+    return _digest(sorted(module.state_dict().items()))
+
+
+def files_digest(folder: Path) -> str:
+    """The digest of a model whose weights are in the safetensors files of a folder. One tensor is in memory at a time."""
+    files = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, framework="pt") as file:
+            files.update(dict.fromkeys(file.keys(), path))
+
+    def tensors() -> Iterable[tuple[str, torch.Tensor]]:
+        for name in sorted(files):
+            with safe_open(files[name], framework="pt") as file:
+                yield name, file.get_tensor(name)
+
+    return _digest(tensors())
+
+
+def _digest(tensors: Iterable[tuple[str, torch.Tensor]]) -> str:
     digest = hashlib.sha256()
-    for name, tensor in sorted(module.state_dict().items()):
+    for name, tensor in tensors:
         flat = tensor.detach().flatten()
         step = max(len(flat) // _VALUES_PER_TENSOR, 1)
         digest.update(f"{name} {list(tensor.shape)}".encode())

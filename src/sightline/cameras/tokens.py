@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 from sightline.cameras import lens, plucker, se3
 from sightline.cameras.camera_batch import CameraBatch
@@ -194,6 +195,29 @@ class CameraTokens:
         clips = self.rows.shape[0]
         delta = low + (high - low) * torch.rand(clips, generator=generator)
         return self.with_log_scale_offset(delta * (torch.rand(clips, generator=generator) < probability))
+
+
+def _flatten(tokens: CameraTokens) -> tuple[list[Tensor], TokenGrid]:
+    return [tokens.rows], tokens.grid
+
+
+def _unflatten(leaves: Iterable[Any], grid: TokenGrid) -> CameraTokens:
+    tokens = object.__new__(CameraTokens)  # without the checks: a leaf may stand for a tensor while a graph is traced
+    object.__setattr__(tokens, "rows", next(iter(leaves)))
+    object.__setattr__(tokens, "grid", grid)
+    return tokens
+
+
+# torch.export, and whatever else looks for the tensors in a model's arguments, accepts only classes that it knows.
+pytree.register_pytree_node(
+    CameraTokens,
+    _flatten,
+    _unflatten,
+    serialized_type_name="sightline.CameraTokens",
+    flatten_with_keys_fn=lambda tokens: ([(pytree.GetAttrKey("rows"), tokens.rows)], tokens.grid),
+    to_dumpable_context=list,
+    from_dumpable_context=lambda grid: TokenGrid(*grid),
+)
 
 
 def has_camera(camera_rows: Tensor) -> Tensor:  # [..., 90] -> [..., 1] bool

@@ -1,4 +1,4 @@
-"""sightline data: preview sources of video with cameras, measure their camera motion, and cache their latents.
+"""sightline data: prepare sources of video with cameras, look at them, measure their camera motion, and cache their latents.
 
 A SOURCE is KIND:PLACE?option=value&option=value, with KIND one of re10k, dl3dv, panshot, omniworld, folder and worlds:
 re10k:/data/re10k?split=test, dl3dv:/data/dl3dv?images=images_8, worlds:walkthrough?clips=500. Every kind takes eta
@@ -17,6 +17,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from sightline.cli._console import bar, print_line, print_table
+from sightline.cli._launch import one_progress_bar
 from sightline.errors import SightlineError
 from sightline.option_types import OptionalInt
 from sightline.parsing import parse_size
@@ -30,11 +31,69 @@ _Sources = Annotated[Positional[tuple[str, ...]], arg(metavar="SOURCE ...", help
 
 def main(arguments: Sequence[str]) -> None:
     """Torch is imported by `run`, so that the help is fast."""
-    commands: dict[str, Any] = {"preview": Preview, "stats": Stats, "cache": Cache}
+    commands: dict[str, Any] = {
+        "cut": Cut,
+        "caption": Caption,
+        "preview": Preview,
+        "stats": Stats,
+        "cache": Cache,
+    }
     command: Any = tyro.extras.subcommand_cli_from_dict(
         commands, prog="sightline data", description=__doc__, args=arguments, config=(FlagCreatePairsOff,)
     )
     command.run()
+
+
+@dataclass
+class Cut:
+    """Cut the shots of RealEstate10K out of downloaded YouTube videos, one frame per pose. Videos that are missing are listed."""
+
+    root: Annotated[Positional[Path], arg(metavar="ROOT")]
+    """Folder of RealEstate10K, as its archive unpacks."""
+    videos: Annotated[Path, arg(metavar="DIR")] = tyro.MISSING
+    """Folder of whole videos, each named by its id: yt-dlp -o "%(id)s.%(ext)s"."""
+    split: str = "train"
+    """train or test."""
+    height: int = 480
+    """Height that the pictures are scaled to."""
+    workers: int = 1
+    """Processes that decode and encode."""
+    missing: Annotated[Path, arg(metavar="FILE")] = Path("missing.txt")
+    """List of the URLs of missing videos, for yt-dlp -a FILE."""
+
+    def run(self) -> None:
+        from sightline.data.cut import cut_shots
+        from sightline.files import write_atomic
+
+        cuts = cut_shots(
+            self.root, self.videos, split=self.split, height=self.height, workers=self.workers, progress=bar
+        )
+        print_line(f"cut {cuts.written} shots, {cuts.existing} were cut before, skipped {len(cuts.skips)}")
+        if cuts.urls:
+            write_atomic(self.missing, "".join(f"{url}\n" for url in cuts.urls))
+            print_line(f"wrote the URLs of {len(cuts.urls)} missing videos to {self.missing}")
+
+
+@dataclass
+class Caption:
+    """Caption the shots of RealEstate10K with a vision-language model of transformers. Captions that exist are kept."""
+
+    root: Annotated[Positional[Path], arg(metavar="ROOT")]
+    """Folder of RealEstate10K, with its shots cut."""
+    captioner: Annotated[str, arg(metavar="M")] = tyro.MISSING
+    """Hub id or folder of a chat model that takes images (image-text-to-text), such as Qwen/Qwen2.5-VL-7B-Instruct."""
+    split: str = "train"
+    """train or test."""
+    device: str | None = None
+    """Device of the captioner; by default the GPU where there is one."""
+
+    def run(self) -> None:
+        from sightline.data.captioning import caption_shots, load_captioner
+        from sightline.devices import as_device
+
+        captioner = load_captioner(self.captioner, as_device(self.device))
+        path, new, skips = caption_shots(self.root, captioner, split=self.split, progress=bar)
+        print_line(f"captioned {new} shots in {path}, skipped {len(skips)}")
 
 
 @dataclass
@@ -155,6 +214,7 @@ class Cache(_ClipOptions):
         from sightline.data.clips import Clips
         from sightline.data.encode import load_encoder
 
+        one_progress_bar()
         sources, spec = _open_sources(self.sources), self.spec(caption=self.caption)
         # Without cpu=True, processes on a machine without a GPU do not join one group.
         state = PartialState(cpu=not torch.cuda.is_available())

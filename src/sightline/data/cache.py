@@ -2,6 +2,7 @@
 
     CACHE/
       settings.json                 how the clips were encoded; a run with other settings is refused
+      empty_text.safetensors        the embedding of the empty prompt, for text dropout and guidance
       shard-00000.safetensors       clips 0 .. n-1 of the list, shard-00001 the next n, ...
       index.json                    written once all shards exist: where each clip is, and which were skipped
 
@@ -34,6 +35,7 @@ from sightline.files import atomic_write, read_json, reason, write_atomic
 _LOG = logging.getLogger("sightline.data")
 _VERSION = 1
 _METADATA = "sightline"  # one entry: safetensors writes several in no fixed order
+_EMPTY_TEXT = "empty_text.safetensors"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -94,8 +96,11 @@ class CacheWriter:
             raise SightlineError(f"{self.folder}: found shards without a settings.json, expected an empty folder.")
         else:
             write_atomic(path, json.dumps(self.settings, indent=1) + "\n")
+        if not (self.folder / _EMPTY_TEXT).is_file():
+            with atomic_write(self.folder / _EMPTY_TEXT) as temporary:
+                save_file({"text": self.encoder.text("").to(self.dtype).contiguous()}, temporary)
         for leftover in self.folder.glob(".*"):
-            if leftover.name.startswith((".shard-", ".index.", ".settings.")):
+            if leftover.name.startswith((".shard-", ".index.", ".settings.", ".empty_text.")):
                 leftover.unlink(missing_ok=True)
 
     def missing(self) -> list[int]:
@@ -105,8 +110,16 @@ class CacheWriter:
 
     def write(self, on_clip: Callable[[], object] = lambda: None) -> None:
         """Write the missing shards, then the index if the cache is complete. `on_clip` is called after each clip."""
-        for shard in self.missing():
+        for count, shard in enumerate(self.missing()):
             self._write_shard(shard, on_clip)
+            if count == 0 and self.rank == 0 and self.num_shards > 1:
+                size = self._path(shard).stat().st_size
+                _LOG.info(
+                    "a shard has %.1f MB, all %d about %.1f GB",
+                    size / 1e6,
+                    self.num_shards,
+                    self.num_shards * size / 1e9,
+                )
         if all(self._is_written(shard) for shard in range(self.num_shards)):
             self._write_index()
 
@@ -206,6 +219,17 @@ def read_header(path: Path) -> dict[str, Any]:
         return {name: header[name] for name in ("fingerprint", "clips", "skips")}
     except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
         raise SightlineError(f"{path}: cannot be read ({reason(error)}), expected a shard of a cache.") from None
+
+
+def read_empty_text(folder: Path) -> torch.Tensor:  # -> [n, D]
+    """The embedding of the empty prompt, without padding."""
+    try:
+        with safe_open(folder / _EMPTY_TEXT, framework="pt") as file:
+            return file.get_tensor("text")
+    except (OSError, SafetensorError) as error:
+        raise SightlineError(
+            f"{folder / _EMPTY_TEXT}: cannot be read ({reason(error)}), expected a file of a cache."
+        ) from None
 
 
 def _entry(clip: Clip) -> dict[str, Any]:

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import safe_open
+from torch import Tensor
 
 from sightline.cameras.trajectory import Trajectory
-from sightline.data.cache import read_header
-from sightline.data.encode import pad_text
+from sightline.data.cache import read_empty_text, read_header
+from sightline.data.encode import DIGESTS, pad_text
 from sightline.data.latents import LatentClip
 from sightline.data.order import group_by_name
 from sightline.errors import SightlineError
@@ -56,6 +57,15 @@ class CachedClips:
             source=entry["source"],
             name=entry["name"],
         )
+
+    def empty_text(self) -> Tensor:  # [512, D]
+        """The embedding of the empty prompt, which training without text needs."""
+        return pad_text(read_empty_text(self.folder))
+
+    @property
+    def encoder_digests(self) -> dict[str, Any]:
+        """Digests of the VAE and the text encoder that made the cache."""
+        return {name: self.settings.get(name) for name in DIGESTS}
 
     def groups(self) -> dict[str, list[int]]:
         """Indices of the clips of each source, for a mixture (see sightline.data.order.Mixed)."""

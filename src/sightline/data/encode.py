@@ -9,19 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import AutoencoderKLWan, DiffusionPipeline, WanTransformer3DModel
+from diffusers import DiffusionPipeline, WanTransformer3DModel
 from torch import Tensor
 
-from sightline.backbones.stock import WanImageToVideoPipeline, WanPipeline
+from sightline.backbones import shipped
+from sightline.backbones.pipelines import load_vae
+from sightline.backbones.stock import WanImageToVideoPipeline, WanPipeline, model_errors
+from sightline.backbones.tiny import tiny_by_name
 from sightline.backbones.weights_digest import weights_digest
 from sightline.cameras.token_grid import TokenStride
 from sightline.data.clip import Clip
+from sightline.devices import as_device, as_dtype
 from sightline.digests import json_digest
 from sightline.errors import SightlineError
-from sightline.files import reason
 
 _PIPELINES = {pipeline.__name__: pipeline for pipeline in (WanPipeline, WanImageToVideoPipeline)}
 MAX_SEQUENCE_LENGTH = 512  # text tokens that the Wan pipelines pad prompts to
+DIGESTS = ("weights of the vae", "weights of the text_encoder", "configuration of the model")
 _PROBE = "A slow dolly, 3.5 m into room 27!"  # tokenizers that give the same tokens for this count as the same
 # Held while encoding or decoding. AutoencoderKLWan stores its temporal caches on the module, and fast tokenizers are not
 # thread-safe either, while the training feed encodes clips in threads as the trainer generates validation videos.
@@ -29,28 +33,26 @@ ENCODER_LOCK = threading.RLock()
 
 
 def load_encoder(
-    model: str | Path, device: str | torch.device = "cpu", dtype: torch.dtype | None = None
+    model: str | Path, device: str | torch.device = "cpu", dtype: str | torch.dtype | None = None
 ) -> ClipEncoder:
-    """The VAE and the text encoder of a Wan model, a hub id or a folder; the transformers are not loaded.
+    """The VAE and the text encoder of a Wan model; the transformers are not loaded.
 
+    model: as for load_pipeline.
     dtype: of the text encoder; by default bfloat16 on a GPU and float32 elsewhere. The VAE is float32.
     """
-    device = torch.device(device)
-    dtype = dtype or (torch.bfloat16 if device.type == "cuda" else torch.float32)
-    try:
+    device = as_device(device)
+    if (tiny := tiny_by_name(model)) is not None:
+        return ClipEncoder(tiny.to(device))
+    model = shipped.resolve(model)
+    with model_errors(model):
         name = DiffusionPipeline.load_config(model).get("_class_name")
         if name not in _PIPELINES:
             raise SightlineError(f"model {str(model)!r} is a {name}: expected a Wan pipeline.")
-        vae = AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32)
+        vae = load_vae(model)
         patch_size = WanTransformer3DModel.load_config(model, subfolder="transformer")["patch_size"]
         # DiffusionPipeline.from_pretrained would load the transformers in spite of transformer=None.
-        pipe = _PIPELINES[name].from_pretrained(model, vae=vae, dtype=dtype, transformer=None, transformer_2=None)
-    except SightlineError:
-        raise
-    except (OSError, ValueError) as error:  # missing folder, no network, an unknown id, a file that is not a model
-        raise SightlineError(
-            f"model {str(model)!r} cannot be loaded ({reason(error)}): expected a hub id or a folder."
-        ) from None
+        without = {"transformer": None, "transformer_2": None}
+        pipe = _PIPELINES[name].from_pretrained(model, vae=vae, dtype=as_dtype(dtype, device), **without)
     return ClipEncoder(pipe.to(device), patch_size)
 
 
@@ -129,12 +131,10 @@ class ClipEncoder:
 
     def digests(self) -> dict[str, str]:
         """Digests of everything that latents and text depend on. They do not depend on where the model is stored."""
-        weights = {
-            f"weights of the {name}": weights_digest(getattr(self.pipe, name)) for name in ("vae", "text_encoder")
-        }
         public = {name: value for name, value in self.pipe.vae.config.items() if not name.startswith("_")}
         behaviour = {"vae": public, "condition": self.has_condition, "tokens": self.pipe.tokenizer(_PROBE)["input_ids"]}
-        return weights | {"configuration of the model": json_digest(behaviour)}
+        weights = (weights_digest(getattr(self.pipe, name)) for name in ("vae", "text_encoder"))
+        return dict(zip(DIGESTS, (*weights, json_digest(behaviour)), strict=True))
 
 
 def frames_to_video(frames: Tensor) -> Tensor:  # [B, T, H, W, 3] uint8 -> [B, 3, T, H, W] float32 in -1..1

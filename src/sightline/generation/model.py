@@ -88,6 +88,10 @@ class Model:
             raise SightlineError(
                 "context_parallel is given to one process: expected torchrun --nproc-per-node N -m sightline generate ..."
             )
+        if self.options.context_parallel != "none" and self.device.type == "cpu":
+            raise SightlineError(
+                f"context_parallel is {self.options.context_parallel!r} but there is no GPU: expected none."
+            )
         camera = self.options.camera
         if camera is not None and not camera.exists():
             raise SightlineError(f"camera {camera} does not exist: expected camera weights, a file or a folder.")

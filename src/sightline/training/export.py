@@ -10,7 +10,6 @@ from torch import nn
 
 from sightline.backbones.camera_weights import save_camera
 from sightline.backbones.wan import ENCODING_KEY
-from sightline.backbones.weights_digest import weights_digest
 from sightline.errors import SightlineError
 from sightline.files import atomic_folder
 from sightline.training import checkpoint
@@ -60,14 +59,13 @@ def _load_trained(run: Path, recipe: Recipe, which: str, ema: bool | None) -> tu
     path = checkpoint.find_checkpoint(run, which)
     if path is None:
         raise SightlineError(f"{run} has no checkpoint yet: expected a run that has written one.")
-    pipe = load_base(recipe.model)
-    base = weights_digest(getattr(pipe, recipe.model.component))
-    model = build_model(pipe, recipe.model)
+    base = load_base(recipe.model)
+    model = build_model(base.transformer, recipe.model)
     trainable = choose_trainable(model, recipe.model)
     use_ema = checkpoint.has_ema(path) if ema is None else ema
     # The average is read after the weights, and over them.
     averages = {name: parameter.detach() for name, parameter in trainable.items()} if use_ema else None
-    checkpoint.load_checkpoint(path, base, trainable, None, averages)
+    checkpoint.load_checkpoint(path, base.digest, trainable, None, averages)
     return model, trainable
 
 

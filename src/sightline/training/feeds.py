@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -15,10 +15,10 @@ from rich.progress import track
 from torch import Tensor
 
 from sightline.cameras.token_grid import TokenGrid
-from sightline.data.cached import CachedClips
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips
 from sightline.data.encode import ClipEncoder, pad_text
+from sightline.data.joined_caches import JoinedCaches
 from sightline.data.latents import ConcatenatedLatents, LatentBatch, LatentDataset, PerClipLatents, encode_clip
 from sightline.data.order import Mixed, OneGroupPerStep, Order, Shuffled, group_by_name
 from sightline.data.rendered_latents import RenderedLatents, can_render_batches
@@ -88,61 +88,94 @@ class Feed:
             TokenGrid.from_latents(self.train.read([index]).latents.shape, patch_size).num_tokens for index in examples
         )
 
+    def require_fit(self, config: Any) -> None:
+        """Refuse clips that another kind of model has encoded. config: of the transformer that is trained."""
+        batch = self.held_out.read([0])
+        channels = batch.latents.shape[1]
+        expected = config.in_channels - (0 if batch.condition is None else batch.condition.shape[1])
+        if channels != config.out_channels or channels != expected:
+            raise SightlineError(
+                f"the clips have latents of {channels} channels {'without' if batch.condition is None else 'with'} image "
+                f"conditions, and the model takes {config.in_channels} and predicts {config.out_channels}: expected clips that "
+                "were encoded for model.base."
+            )
+        if batch.text.shape[-1] != config.text_dim:
+            raise SightlineError(
+                f"the clips have text of {batch.text.shape[-1]} channels, and the model takes {config.text_dim}: expected "
+                "clips that were encoded for model.base."
+            )
+
     def _read(self, clips: LatentDataset, indices: Sequence[int], clip_indices: Sequence[int]) -> LatentBatch:
         batch = clips.read(indices)
         tokens = batch.camera_tokens if self.with_camera else None
         return replace(batch, camera_tokens=tokens, clip_indices=list(clip_indices), empty_text=self.empty_text)
 
 
+def open_caches(data: DataConfig) -> tuple[JoinedCaches, JoinedCaches | None]:
+    """The caches of a recipe, for training and, where it names some, for validation. Caches of other clips are refused."""
+    train = JoinedCaches(data.cache, data.subset)
+    held_out = JoinedCaches(data.validation_cache) if data.validation_cache else None
+    if held_out is not None:
+        JoinedCaches([*data.cache, *data.validation_cache])  # refuses another encoder, and clips that are trained on
+    for caches in (train, held_out):
+        if caches is not None:
+            caches.require_settings(asdict(data))
+    return train, held_out
+
+
 def make_feed(
     data: DataConfig,
-    pipe: Any,
+    encoder: ClipEncoder | None,
     seed: int,
     *,
     batch_size: int,
     patch_size: Sequence[int],
     with_camera: bool,
-    device: torch.device,
     quiet: bool = True,
 ) -> Feed:
-    """The feed that a recipe asks for: from a cache, or from sources whose clips the pipeline's VAE and text encoder encode.
+    """The feed that a recipe asks for: from caches, or from sources whose clips the encoder encodes.
 
-    batch_size: clips of a step, which all have one shape. patch_size: latent frames, rows and columns per token.
-    with_camera: whether the model takes camera tokens.
+    encoder: not needed with caches. batch_size: clips of a step, which all have one shape. patch_size: latent frames, rows and
+    columns per token. with_camera: whether the model takes camera tokens.
     """
-    encoder = ClipEncoder(pipe)
-    empty_text = pad_text(encoder.text(""))[: data.max_sequence_length]
-    if data.cache is not None:
-        return Feed(*_from_cache(data, patch_size, seed), empty_text, with_camera)
+    if encoder is None:
+        train, held_out, order, empty_text = _from_caches(data, patch_size, seed)
+        return Feed(train, held_out, order, empty_text[: data.max_sequence_length], with_camera)
     for _, width, height in data.clip_shapes:
         encoder.check_size(width, height)
-    pipe.vae.to(device)  # clips are encoded where the model is trained
     train_clips, held_out_clips = (
         [_clips_of(data, part, shape) for shape in range(len(data.clip_shapes))] for part in _PARTS
     )
-    order = _order_of_shapes(
-        data, train_clips, held_out_clips, batch_size, seed
-    )  # what is wrong is raised before any clip is rendered
+    # What is wrong with the recipe is raised here, before any clip is rendered.
+    order = _order_of_shapes(data, train_clips, held_out_clips, batch_size, seed)
+    empty_text = pad_text(encoder.text(""))
     train, held_out = (
         ConcatenatedLatents([_encoded(clips, data, encoder, patch_size, quiet) for clips in part])
         for part in (train_clips, held_out_clips)
     )
-    return Feed(train, held_out, order, empty_text, with_camera)
+    return Feed(train, held_out, order, empty_text[: data.max_sequence_length], with_camera)
 
 
-def _from_cache(
+def _from_caches(
     data: DataConfig, patch_size: Sequence[int], seed: int
-) -> tuple[LatentDataset, LatentDataset, Order]:  # training clips, held-out clips
-    cached = CachedClips(str(data.cache))
-    held = [is_held_out(entry["source"], entry["scene"], data.held_out_fraction) for entry in cached.entries]
-    parts = [[index for index, is_held in enumerate(held) if is_held == part] for part in (False, True)]
-    _require_clips(data, *map(len, parts))
-    order = _order(data, [cached.entries[index]["source"] for index in parts[0]], seed)
-    train, held_out = (
-        PerClipLatents(cached, indices, lambda clip: clip, patch_size, data.max_sequence_length, data.keep_in_memory)
-        for indices in parts
+) -> tuple[
+    LatentDataset, LatentDataset, Order, Tensor
+]:  # training clips, held-out clips, order, the empty prompt [L, D]
+    cached, separate = open_caches(data)
+    fraction = 0.0 if separate is not None else data.held_out_fraction
+    held = [is_held_out(entry["source"], entry["scene"], fraction) for entry in cached.entries]
+    train_indices, held_out_indices = (
+        [index for index, is_held in enumerate(held) if is_held == part] for part in (False, True)
     )
-    return train, held_out, order
+    if separate is not None:
+        held_out_indices = list(range(len(separate)))
+    _require_clips(data, len(train_indices), len(held_out_indices))
+    order = _order(data, [cached.entries[index]["source"] for index in train_indices], seed)
+    train, held_out = (
+        PerClipLatents(clips, indices, lambda clip: clip, patch_size, data.max_sequence_length, data.keep_in_memory)
+        for clips, indices in ((cached, train_indices), (separate or cached, held_out_indices))
+    )
+    return train, held_out, order, cached.empty_text().float()
 
 
 def _encoded(
@@ -161,8 +194,8 @@ def _encoded(
 
 def _clips_of(data: DataConfig, part: Part, shape: int) -> Clips:
     """The clips of one shape in one part of the split. A scene is seen in one shape, which a hash of its name decides."""
-    num_frames, width, height = data.clip_shapes[shape]
-    spec = ClipSpec(num_frames=num_frames, width=width, height=height, near_depth=data.near_depth)
+    settings = {field.name: getattr(data, field.name) for field in fields(ClipSpec) if hasattr(data, field.name)}
+    spec = ClipSpec(**settings | dict(zip(("num_frames", "width", "height"), data.clip_shapes[shape], strict=True)))
     weights = data.shape_weights or [1.0] * len(data.clip_shapes)
 
     def is_of_shape(source: str, scene: str) -> bool:
@@ -197,10 +230,4 @@ def _order(data: DataConfig, sources: Sequence[str], seed: int) -> Order:
     """The order of training clips of one shape. sources: the name of each clip's source."""
     if not data.source_weights:
         return Shuffled(len(sources), seed)
-    groups = group_by_name(sources)
-    if len(data.source_weights) != len(groups):
-        raise SightlineError(
-            f"data.source_weights has {len(data.source_weights)} entries: expected {len(groups)}, for the sources with "
-            f"training clips, {list(groups)}."
-        )
-    return Mixed(groups, dict(zip(groups, data.source_weights, strict=True)), seed)
+    return Mixed(group_by_name(sources), data.source_weights, seed)

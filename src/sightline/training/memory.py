@@ -95,7 +95,9 @@ def require_fit(estimate: Estimate, recipe: Recipe, device: torch.device) -> str
     line = f"memory per device, estimated: at most {estimate.total / GIB:.1f} GiB at a time ({line})"
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        if estimate.total > free + torch.cuda.memory_allocated(device):
+        # Before the model is on the device: what is allocated there are encoders and latents, which stay.
+        free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        if estimate.total > free:
             advice = []
             if not recipe.model.gradient_checkpointing:
                 advice.append("model.gradient_checkpointing: true")

@@ -16,7 +16,7 @@ from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.data.latents import LatentBatch
 from sightline.errors import SightlineError
-from sightline.training.recipe import ObjectiveConfig
+from sightline.training.recipe import ObjectiveConfig, Recipe
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +52,28 @@ def draw(batch: LatentBatch, objective: ObjectiveConfig, seed: int) -> Draw:
 
 
 def sigma_of(u: Tensor, objective: ObjectiveConfig) -> Tensor:  # [B] uniform in [0, 1) -> [B] in [sigma_min, sigma_max]
-    """Noise levels from uniform numbers: the recipe's distribution, scaled to this expert's range."""
+    """Noise levels from uniform numbers: the recipe's distribution, truncated to this expert's range.
+
+    Truncated, not squeezed: within its range an expert sees the noise levels as often, relative to each other, as the schedule
+    of the whole model visits them.
+    """
+    ends = torch.tensor([objective.sigma_min, objective.sigma_max], dtype=torch.float64)
+    low, high = _probability_below(ends, objective).tolist()
+    u = low + (high - low) * u
     if objective.timestep_sampling == "logit_normal":
         u = torch.sigmoid(torch.special.ndtri(u.clamp(1e-6, 1 - 1e-6)))
     if objective.timestep_sampling != "uniform":
         u = objective.shift * u / (1 + (objective.shift - 1) * u)
-    return objective.sigma_min + (objective.sigma_max - objective.sigma_min) * u
+    return u.clamp(objective.sigma_min, objective.sigma_max)  # rounding must not leave the range
+
+
+def _probability_below(sigma: Tensor, objective: ObjectiveConfig) -> Tensor:
+    """The share of the recipe's whole distribution that lies below each noise level."""
+    if objective.timestep_sampling != "uniform":
+        sigma = sigma / (objective.shift - (objective.shift - 1) * sigma)
+    if objective.timestep_sampling == "logit_normal":
+        sigma = torch.special.ndtr(torch.logit(sigma))
+    return sigma
 
 
 def flow_matching_loss(model: Any, batch: LatentBatch, drawn: Draw) -> Tensor:  # -> [B]
@@ -90,3 +106,8 @@ def flow_matching_loss(model: Any, batch: LatentBatch, drawn: Draw) -> Tensor:  
     predicted = model(model_input, timestep, text, return_dict=False, **kwargs)[0].float()
     error = (predicted - (drawn.noise - x0)).square().mean(dim=(1, 3, 4))  # [B, t]
     return (error * predicted_frames).sum(dim=1) / predicted_frames.sum(dim=1)
+
+
+def autocast(recipe: Recipe, device: torch.device) -> torch.autocast:
+    """The context of a forward pass: bfloat16 autocast, which does nothing for a recipe in float32."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=recipe.dtype == "bfloat16")

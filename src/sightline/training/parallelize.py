@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,26 +12,44 @@ from torch.nn.parallel import DistributedDataParallel
 
 from sightline.errors import SightlineError
 from sightline.training.recipe import OptimizerConfig, Parallel
+from sightline.training.shards import load_shards
 
 # No input is rounded on the way into a sharded module: timesteps, rays and RoPE tables must stay float32.
 _FLOAT32 = MixedPrecisionPolicy(cast_forward_inputs=False)
 
 
-def parallelize(model: nn.Module, parallel: Parallel, num_processes: int, device: torch.device) -> nn.Module:
+def parallelize(
+    model: nn.Module, parallel: Parallel, num_processes: int, device: torch.device, weights: Path | None = None
+) -> nn.Module:
     """Move the model to the device and return what this process calls: the model itself, sharded in place where there are
-    several processes and `parallel` is fsdp2; or a DDP wrapper."""
-    model.to(device)
-    if num_processes == 1:
-        return model
-    if parallel == "ddp":
+    several processes and `parallel` is fsdp2; or a DDP wrapper.
+
+    weights: the folder with the weights of a model that is on the meta device. Each process reads only its own shards.
+    """
+    if not is_sharded(parallel, num_processes):
+        model.to(device)
+        if num_processes == 1:
+            return model
         return DistributedDataParallel(model, device_ids=[device.index] if device.type == "cuda" else None)
+    if weights is None:
+        model.to(device)
+    missing = [name for name, parameter in model.named_parameters() if parameter.is_meta]
     blocks: Any = model.blocks
     for block in blocks:
         if hasattr(block.attn1, "camera_encoding"):
             fully_shard(block.attn1.camera_encoding, mp_policy=_FLOAT32)
         fully_shard(block, mp_policy=_FLOAT32)
     fully_shard(model, mp_policy=_FLOAT32)
+    if weights is not None:
+        model._apply(lambda tensor: torch.empty_like(tensor, device=device) if tensor.is_meta else tensor.to(device))
+        parameters = dict(model.named_parameters())
+        load_shards(weights, {name: parameters[name].detach() for name in missing})
     return model
+
+
+def is_sharded(parallel: Parallel, num_processes: int) -> bool:
+    """Whether each process holds only a part of the weights, so that every process must take part in every pass."""
+    return parallel == "fsdp2" and num_processes > 1
 
 
 def set_gradient_sync(model: Any, enabled: bool) -> None:

@@ -51,15 +51,21 @@ class ModelConfig:
 class DataConfig:
     """The training data: a cache of latents, or sources whose clips are encoded during training."""
 
-    cache: str | None = None
-    """A folder written by `sightline data cache`."""
+    cache: tuple[str, ...] = ()
+    """Folders written by `sightline data cache`. Several are used as one."""
+    subset: tuple[str, ...] = ()
+    """Names of the sources of the caches that are used; without any, all of them."""
+    validation_cache: tuple[str, ...] = ()
+    """Caches to validate on, such as one of RealEstate10K's test split, instead of scenes held out of the training data."""
     sources: tuple[str, ...] = ()
     """Without a cache: sources as `sightline data` names them, such as worlds:walkthrough or re10k:/data/re10k."""
-    source_weights: tuple[float, ...] = ()
-    """How often each source is drawn, relative to the others; without it, every clip is equally likely."""
+    source_weights: dict[str, float] = field(default_factory=dict)
+    """How often each source is drawn, relative to the others, by its name; without weights, every clip is equally likely."""
     num_frames: int = 81
     width: int = 832
     height: int = 480
+    stride: int = 1
+    """Take every stride-th frame of a shot. A cache must have been made with this and the three settings above."""
     shapes: tuple[str, ...] = ()
     """Several shapes of clips instead of num_frames, width and height: FRAMESxWIDTHxHEIGHT, such as 33x128x128. Scenes are
     divided among the shapes, and every step has clips of one shape."""
@@ -152,7 +158,7 @@ class ValidationConfig:
 
 _AT_LEAST_1 = {
     "optimizer": ("max_steps", "batch_size", "micro_batch_size"),
-    "data": ("num_frames", "width", "height", "max_sequence_length"),
+    "data": ("num_frames", "width", "height", "stride", "max_sequence_length"),
     "model": ("lora_rank",),
     "validation": ("every_steps", "num_clips", "num_inference_steps"),
 }
@@ -186,8 +192,11 @@ class Recipe:
                 whole_number(f"{section}.{name}", getattr(getattr(self, section), name))
         whole_number("checkpointing_steps", self.checkpointing_steps)
         whole_number("checkpoints_total_limit", self.checkpoints_total_limit)
-        for name in ("learning_rate", "max_grad_norm"):
-            number(f"optimizer.{name}", getattr(optimizer, name), above=0.0)
+        number("optimizer.max_grad_norm", optimizer.max_grad_norm, above=0.0)
+        # AdamW moves every weight by about its learning rate, so a larger one only destroys the model.
+        number("optimizer.learning_rate", optimizer.learning_rate, above=0.0, at_most=1.0)
+        scaled = optimizer.learning_rate * optimizer.encoding_lr_scale
+        number("optimizer.learning_rate x encoding_lr_scale", scaled, at_most=1.0)
         number("objective.shift", objective.shift, above=0.0)
         for name in ("encoding_lr_scale", "adam_epsilon", "weight_decay", "warmup_steps", "min_lr_ratio"):
             number(f"optimizer.{name}", getattr(optimizer, name), at_least=0.0)
@@ -233,14 +242,14 @@ class Recipe:
             )
         if len(set(data.clip_shapes)) < len(data.shapes):
             raise SightlineError(f"data.shapes are {list(data.shapes)}: expected every shape once.")
-        for name, weights, of in (
-            ("source", data.source_weights, data.sources),
-            ("shape", data.shape_weights, data.shapes),
-        ):
-            if weights and (len(weights) != len(of) or not all(w > 0 and math.isfinite(w) for w in weights)):
-                raise SightlineError(
-                    f"data.{name}_weights are {list(weights)}: expected one number above 0 for each {name}."
-                )
+        weights = data.shape_weights
+        if weights and (len(weights) != len(data.shapes) or not all(w > 0 and math.isfinite(w) for w in weights)):
+            raise SightlineError(f"data.shape_weights are {list(weights)}: expected one number above 0 for each shape.")
+        for name in ("subset", "validation_cache"):
+            if getattr(data, name) and not data.cache:
+                raise SightlineError(f"data.{name} is given with sources: expected it with data.cache.")
+        for name, weight in data.source_weights.items():
+            number(f"data.source_weights.{name}", weight, above=0.0)
         if self.model.trainable == "encoding" and self.model.encoding is None:
             raise SightlineError(
                 "model.trainable is 'encoding' without model.encoding: there would be nothing to train."
@@ -269,7 +278,8 @@ class Recipe:
     def changes_from(self, earlier: Recipe) -> list[str]:
         """Settings in which this recipe differs from an earlier one, as `section.name: old -> new`."""
         new, old = flatten(dataclasses.asdict(self)), flatten(dataclasses.asdict(earlier))
-        return [f"{name}: {old.get(name)} -> {new.get(name)}" for name in new if new[name] != old.get(name)]
+        names = [name for name in old | new if old.get(name) != new.get(name)]
+        return [f"{name}: {old.get(name)} -> {new.get(name)}" for name in names]
 
     def to_yaml(self) -> str:
         return yaml.safe_dump(to_builtin(dataclasses.asdict(self)), sort_keys=False)

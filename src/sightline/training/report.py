@@ -38,8 +38,8 @@ class Report:
     def __enter__(self) -> Report:
         if self.is_main:
             require_writable(self.run, "a new folder or an earlier run's")
+            self._tracker = make_tracker(self.recipe, self.run)  # before the folder exists: one may not be installed
             self.run.mkdir(parents=True, exist_ok=True)
-            self._tracker = make_tracker(self.recipe, self.run)
             self._log = (self.run / "log.jsonl").open("a")
             self._line(event="start", version=__version__, revision=git_revision(), time=time.time())
         return self
@@ -142,6 +142,7 @@ class _Wandb:
         import wandb
 
         self.wandb = wandb
+        folder.mkdir(parents=True, exist_ok=True)  # wandb would write elsewhere
         self.run = wandb.init(project="sightline", dir=str(folder), name=folder.name, config=dataclasses.asdict(recipe))
         # The step is logged as a metric: wandb's own step must never go back, but a resumed run repeats some steps.
         self.run.define_metric("*", step_metric="step")

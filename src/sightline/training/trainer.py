@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Generator
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,17 +13,16 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
-from sightline.backbones.weights_digest import weights_digest
 from sightline.checks import number
-from sightline.data.cached import CachedClips
+from sightline.data.encode import load_encoder
 from sightline.data.latents import LatentBatch
 from sightline.errors import SightlineError
 from sightline.files import require_writable, write_atomic
 from sightline.training import checkpoint, memory
 from sightline.training.ema import ema_weights, make_ema, update_ema
-from sightline.training.feeds import make_feed
-from sightline.training.model import build_model, load_base
-from sightline.training.objective import Draw, draw, flow_matching_loss
+from sightline.training.feeds import make_feed, open_caches
+from sightline.training.model import build_model, load_base, warn_of_other_experts_noise
+from sightline.training.objective import Draw, autocast, draw, flow_matching_loss
 from sightline.training.optimizer import (
     Clock,
     clip_gradients,
@@ -32,9 +30,10 @@ from sightline.training.optimizer import (
     mean_over_processes,
     set_learning_rate,
 )
-from sightline.training.parallelize import micro_batch_slices, parallelize, set_gradient_sync
+from sightline.training.parallelize import is_sharded, micro_batch_slices, parallelize, set_gradient_sync
 from sightline.training.recipe import Recipe
 from sightline.training.report import Report
+from sightline.training.sampler import load_sampler
 from sightline.training.trainable import choose_trainable, summary
 from sightline.training.validation import validate
 
@@ -92,35 +91,45 @@ class Trainer:
         self.slices = micro_batch_slices(recipe.optimizer, accelerator.process_index, self.num_processes)
         if accelerator.is_main_process:
             require_writable(self.run, "a new folder or an earlier run's")
+        if recipe.data.cache:
+            open_caches(recipe.data)  # what is wrong with a cache is said before a large model is read
+        base = load_base(recipe.model, is_sharded(recipe.parallel, self.num_processes))
+        self.base_digest, self.base_weights = base.digest, base.weights
+        if accelerator.is_main_process:
+            warn_of_other_experts_noise(recipe.model, recipe.objective)
         torch.manual_seed(recipe.seed)  # the encoding's initialization, the same in every process
-        if recipe.data.cache is not None:
-            CachedClips(recipe.data.cache)  # a cache that is not there is refused before a large model is read
-        self.pipe = load_base(recipe.model)
-        self.base_digest = weights_digest(getattr(self.pipe, recipe.model.component))
-        self.model: Any = build_model(self.pipe, recipe.model)
+        self.model: Any = build_model(base.transformer, recipe.model)
         if not choose_trainable(self.model, recipe.model):
             raise SightlineError(
                 f"model.trainable is {recipe.model.trainable!r}: this model has no such parameters to train."
             )
+        # Clips are encoded where the model is trained. With a cache, neither VAE nor text encoder is loaded for it.
+        encoder = None if recipe.data.cache else load_encoder(recipe.model.base, self.device, recipe.dtype)
         model_config: Any = self.model.config
         self.feed = make_feed(
             recipe.data,
-            self.pipe,
+            encoder,
             recipe.seed,
             batch_size=recipe.optimizer.batch_size,
             patch_size=tuple(model_config.patch_size),
             with_camera=hasattr(self.model, "encoding_layers"),
-            device=self.device,
             quiet=not accelerator.is_main_process,
         )
+        self.feed.require_fit(model_config)
+        tokens = self.feed.max_tokens(model_config.patch_size)
+        estimate = memory.estimate(self.model, recipe, tokens, self.num_processes)
+        self.memory = memory.require_fit(estimate, recipe, self.device)
+        self.sampler = None
+        if recipe.validation.num_videos:
+            vae = None if encoder is None else encoder.pipe.vae
+            self.sampler = load_sampler(recipe, self.device, self.num_processes, vae)
 
     def prepare(self, report: Report, start: Path | None) -> None:
         """Put the model on its devices, make the optimizer and the EMA, and fill them from a checkpoint to resume."""
         recipe, model = self.recipe, self.model
         report.say_trainable(summary(model))
-        estimate = memory.estimate(model, recipe, self.feed.max_tokens(model.config.patch_size), self.num_processes)
-        report.say(memory.require_fit(estimate, recipe, self.device))
-        self.parallel_model = parallelize(model, recipe.parallel, self.num_processes, self.device)
+        report.say(self.memory)
+        self.parallel_model = parallelize(model, recipe.parallel, self.num_processes, self.device, self.base_weights)
         # Only now, because sharding replaces parameters.
         self.trainable = {name: p for name, p in model.named_parameters() if p.requires_grad}
         self.optimizer = make_optimizer(self.trainable, recipe.optimizer)
@@ -207,7 +216,7 @@ class Trainer:
                 written = checkpoint.list_checkpoints(self.run / "checkpoints")
                 last = f"the last checkpoint is {written[-1].name}" if written else "no checkpoint was written yet"
                 raise SightlineError(
-                    f"the {name} is {value.item()} at step {step}, before it spoiled a weight; {last}. Try a lower "
+                    f"the {name} is {value.item()} at step {step}, which was not taken; {last}. Try a lower "
                     "optimizer.learning_rate, a warm-up, or dtype: float32."
                 )
 
@@ -221,11 +230,4 @@ class Trainer:
     def validate(self, report: Report) -> None:
         """Validate the averaged weights, or the last ones where the run keeps no average."""
         with ema_weights(self.trainable, self.ema):
-            validate(
-                self.parallel_model, self.model, self.pipe, self.feed, self.recipe, report, self.steps_done, self.device
-            )
-
-
-def autocast(recipe: Recipe, device: torch.device) -> AbstractContextManager[Any]:
-    """The context of a forward pass: bfloat16 autocast, or nothing for float32."""
-    return torch.autocast(device.type, torch.bfloat16) if recipe.dtype == "bfloat16" else nullcontext()
+            validate(self.model, self.sampler, self.feed, self.recipe, report, self.steps_done, self.device)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import torch.distributed as dist
 from PIL import Image
 from torch import Tensor, nn
 
@@ -21,8 +23,10 @@ from sightline.generation.generate import pipeline_for_mode
 from sightline.images import as_frames
 from sightline.training.feeds import Feed
 from sightline.training.objective import Draw, draw, flow_matching_loss, sigma_of
+from sightline.training.parallelize import is_sharded
 from sightline.training.recipe import Recipe
 from sightline.training.report import Report
+from sightline.training.sampler import Sampler
 from sightline.video import save_video
 
 _LEVELS = 4  # noise levels at which the loss of each held-out clip is measured
@@ -30,58 +34,108 @@ _LEVELS = 4  # noise levels at which the loss of each held-out clip is measured
 
 @torch.no_grad()
 def validate(
-    parallel_model: nn.Module,  # as `parallelize` returned it
-    model: nn.Module,  # the same without a DDP wrapper
-    pipe: Any,
+    model: nn.Module,  # without a DDP wrapper: the processes work on different clips
+    sampler: Sampler | None,  # None where the recipe asks for no videos
     feed: Feed,
     recipe: Recipe,
     report: Report,
     step: int,
     device: torch.device,
 ) -> dict[str, float]:
-    """Measure, log and write samples. All processes work on the same clips, because a sharded model needs every process;
-    only the main process writes."""
+    """Measure, log and write samples. Each process takes its share of the clips; the result does not depend on their number."""
     model.eval()
     # Clips are processed one at a time: compiling the blocks for that size takes longer than it saves.
     eager = torch.compiler.set_stance("force_eager") if recipe.model.compile else nullcontext()
     try:
         with eager:
-            scalars = held_out_losses(parallel_model, feed, recipe, device)
+            scalars = held_out_losses(model, feed, recipe, device)
             scalars |= encoding_scalars(model)
             report.log_validation(scalars, step)
-            for index in evenly_spaced(recipe.validation.num_videos, len(feed.held_out)):
-                true, generated = generate_sample(model, pipe, feed, recipe, index, device)
-                if report.is_main:
-                    both = side_by_side(true, generated)
-                    save_video(both, Path(recipe.output) / "samples" / f"step-{step:08d}-{index}.mp4")
-                    report.video(f"true beside generated {index}", both, step)
+            if sampler is not None:
+                write_samples(model, sampler, feed, recipe, report, step, device)
             return scalars
     finally:
         model.train()
+
+
+def write_samples(
+    model: nn.Module, sampler: Sampler, feed: Feed, recipe: Recipe, report: Report, step: int, device: torch.device
+) -> None:
+    """Generate this process's share of the videos and write each beside the true one."""
+    indices = evenly_spaced(recipe.validation.num_videos, len(feed.held_out))
+    with sampler.placed(model, device) as pipe:
+        for index, is_own in own_share(indices, recipe):
+            true, generated = generate_sample(pipe, feed, recipe, index, device)
+            if not is_own:
+                continue
+            both = side_by_side(true, generated)
+            save_video(both, Path(recipe.output) / "samples" / f"step-{step:08d}-{index}.mp4")
+            report.video(f"true beside generated {index}", both, step)  # a tracker gets the main process's share
 
 
 @torch.no_grad()
 def held_out_losses(model: nn.Module, feed: Feed, recipe: Recipe, device: torch.device) -> dict[str, float]:
     """Mean loss over held-out clips at fixed noise: with the clip's camera, without any, and with the next clip's."""
     indices = evenly_spaced(recipe.validation.num_clips, len(feed.held_out))
-    totals: dict[str, list[Tensor]] = {"loss": []}
-    for position, index in enumerate(indices):
-        batch = feed.validation([index], device)
-        variants: dict[str, CameraTokens | None] = {"loss": batch.camera_tokens}
-        if batch.camera_tokens is not None:
-            variants["loss_without_camera"] = CameraTokens.absent(batch.camera_tokens.grid).to(device)
-            later = [*indices[position + 1 :], *indices[:position]]
-            # Clips of one shape are neighbours, where none of the clips that are measured has the shape of this one.
-            later += [near for near in (index + 1, index - 1) if later and 0 <= near < len(feed.held_out)]
-            if (other := camera_of_shape(feed, batch.camera_tokens.grid, later, device)) is not None:
-                variants["loss_with_another_camera"] = other
-        for level in range(_LEVELS):
-            drawn = fixed_draw(batch, recipe, (level + 0.5) / _LEVELS)
-            for name, tokens in variants.items():
-                # In float32: the differences between cameras are small compared with bfloat16's rounding.
-                losses = flow_matching_loss(model, dataclasses.replace(batch, camera_tokens=tokens), drawn)
-                totals.setdefault(name, []).append(losses.mean())
-    return {name: torch.stack(values).mean().item() for name, values in totals.items()}
+    measured: dict[int, dict[str, list[float]]] = {}
+    for position, is_own in own_share(range(len(indices)), recipe):
+        losses = _clip_losses(model, feed, recipe, device, indices, position)
+        if is_own:
+            measured[position] = losses
+    measured = _gathered(measured)
+    in_order = [measured[position] for position in range(len(indices))]  # the sum does not depend on who measured what
+    names = dict.fromkeys(name for losses in in_order for name in losses)  # a shape's only clip has no other camera
+    return {
+        name: float(np.mean([loss for losses in in_order for loss in losses.get(name, [])], dtype=np.float64))
+        for name in names
+    }
+
+
+def _clip_losses(
+    model: nn.Module, feed: Feed, recipe: Recipe, device: torch.device, indices: Sequence[int], position: int
+) -> dict[str, list[float]]:
+    """The losses of one held-out clip at every noise level, by the camera that the model is given."""
+    batch = feed.validation([indices[position]], device)
+    variants: dict[str, CameraTokens | None] = {"loss": batch.camera_tokens}
+    if batch.camera_tokens is not None:
+        variants["loss_without_camera"] = CameraTokens.absent(batch.camera_tokens.grid).to(device)
+        later = [*indices[position + 1 :], *indices[:position]]
+        # Clips of one shape are neighbours, where none of the clips that are measured has the shape of this one.
+        later += [
+            near for near in (indices[position] + 1, indices[position] - 1) if later and 0 <= near < len(feed.held_out)
+        ]
+        other = camera_of_shape(feed, batch.camera_tokens.grid, later, device)
+        # Where no clip has this shape, the passes are made all the same: a sharded model needs as many in every process.
+        variants["loss_with_another_camera" if other else "dropped"] = other or batch.camera_tokens
+    losses: dict[str, list[float]] = {name: [] for name in variants}
+    for level in range(_LEVELS):
+        drawn = fixed_draw(batch, recipe, (level + 0.5) / _LEVELS)
+        for name, tokens in variants.items():
+            # In float32: the differences between cameras are small compared with bfloat16's rounding.
+            loss = flow_matching_loss(model, dataclasses.replace(batch, camera_tokens=tokens), drawn)
+            losses[name].append(loss.mean().item())
+    losses.pop("dropped", None)
+    return losses
+
+
+def own_share(items: Sequence[int], recipe: Recipe) -> Iterator[tuple[int, bool]]:
+    """This process's items, and whether they count. A sharded model needs every process in each of its passes, so there a
+    process without an item left repeats the last one, whose result is dropped."""
+    rank, processes = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+    for first in range(0, len(items), processes):
+        if first + rank < len(items):
+            yield items[first + rank], True
+        elif is_sharded(recipe.parallel, processes):
+            yield items[-1], False
+
+
+def _gathered(measured: dict[int, Any]) -> dict[int, Any]:
+    """What all processes have measured."""
+    if not dist.is_initialized():
+        return measured
+    parts: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(parts, measured)
+    return {position: losses for part in parts for position, losses in part.items()}
 
 
 def camera_of_shape(feed: Feed, grid: TokenGrid, indices: list[int], device: torch.device) -> CameraTokens | None:
@@ -120,12 +174,11 @@ def encoding_scalars(model: nn.Module) -> dict[str, float]:
 
 
 def generate_sample(
-    model: nn.Module, pipe: Any, feed: Feed, recipe: Recipe, index: int, device: torch.device
+    pipe: Any, feed: Feed, recipe: Recipe, index: int, device: torch.device
 ) -> tuple[np.ndarray, np.ndarray]:  # 2 x [T, H, W, 3] uint8
     """A held-out clip as the VAE decodes it, and a video that the model generates from its first frame, text and camera."""
     batch = feed.validation([index], device)
     true = decode(pipe, batch.latents)
-    pipe.register_modules(**{recipe.model.component: model})
     with_image = recipe.objective.image_to_video_prob > 0 or batch.condition is not None
     runner = pipeline_for_mode(pipe, with_image)
     call: dict[str, Any] = {

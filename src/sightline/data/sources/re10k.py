@@ -8,7 +8,7 @@
       captions/train.json                             optional: {"0000cc6d8b108390.mp4": ["caption"]}
       sparse/[train/]0000cc6d8b108390/images.bin      optional: a COLMAP model, for the near depth; also points3D.bin, or .txt
 
-World-to-camera poses, OpenCV axes, intrinsics as fractions of the picture. Whole YouTube videos are not cut into shots here.
+World-to-camera poses, OpenCV axes, intrinsics as fractions of the picture. sightline.data.cut makes shots of YouTube videos.
 """
 
 from __future__ import annotations
@@ -65,16 +65,16 @@ class RealEstate10K(FolderSource):
         return sorted(path.stem for path in self._pose_folder.glob("*.txt"))
 
     def trajectory(self, shot: str) -> Trajectory:
-        trajectory = formats.load(self._pose_file(shot), format="re10k")
+        trajectory = formats.load(self.pose_file(shot), format="re10k")
         if not self.reads_near_depth:
             return trajectory
         folders = [self.root / self._points / self.split / shot, self.root / self._points / shot]
         models = [folder / inside for folder in folders for inside in ("", "0", "sparse/0")]
-        names = [str(stamp) for stamp in txt.timestamps(InputFile(self._pose_file(shot)))]
+        names = [str(stamp) for stamp in txt.timestamps(InputFile(self.pose_file(shot)))]
         return self.with_near_depth(trajectory, models, names)
 
     def frames(self, shot: str) -> FrameReader:
-        stamps = txt.timestamps(InputFile(self._pose_file(shot)))
+        stamps = txt.timestamps(InputFile(self.pose_file(shot)))
         listed = self._listed.get(shot, {}).get("clip_path")
         if isinstance(listed, str) and listed.endswith(VIDEO_SUFFIXES):
             return VideoFile(self.root / listed, len(stamps))
@@ -99,7 +99,8 @@ class RealEstate10K(FolderSource):
     def _pose_folder(self) -> Path:
         return self.folder(self._poses, [f"pose_files/{self.split}", "pose_files", self.split], "pose files")
 
-    def _pose_file(self, shot: str) -> Path:
+    def pose_file(self, shot: str) -> Path:
+        """The txt of a shot's poses."""
         listed = self._listed.get(shot, {}).get("pose_file")
         return self.root / listed if isinstance(listed, str) else self._pose_folder / f"{shot}.txt"
 
