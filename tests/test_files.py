@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from sightline.digests import file_digest, json_digest
+from sightline.documents import read_json
 from sightline.errors import SightlineError
-from sightline.files import atomic_folder, read_json, reason
+from sightline.files import atomic_folder, reason
 
 
 def test_a_folder_appears_whole(tmp_path):

@@ -1,6 +1,8 @@
-"""Videos are written whole or not at all."""
+"""Videos are written whole or not at all, and read or refused in one sentence."""
 
 from __future__ import annotations
+
+import os
 
 import av
 import numpy as np
@@ -9,6 +11,7 @@ import torch
 from PIL import Image
 
 import sightline as sl
+from sightline.video import read_video_frames
 
 FRAMES = np.zeros((5, 32, 48, 3), dtype=np.uint8)
 FRAMES[:, :, :, 0] = np.linspace(0, 250, 48).astype(np.uint8)
@@ -75,3 +78,32 @@ def test_bad_input_is_one_sentence_and_leaves_no_file(tmp_path, video, name, fps
     with pytest.raises(sl.SightlineError, match=sentence):
         sl.save_video(video, tmp_path / name, fps)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_is_no_video_is_one_sentence(tmp_path):
+    sl.save_video(FRAMES, tmp_path / "sound.mp4")
+    assert len(list(read_video_frames(tmp_path / "sound.mp4", [0, 4], 5))) == 2
+    os.mkfifo(tmp_path / "pipe.mp4")
+    (tmp_path / "folder.mp4").mkdir()
+    (tmp_path / "device.mp4").symlink_to("/dev/zero")
+    (tmp_path / "empty.mp4").write_bytes(b"")
+    (tmp_path / "cut.mp4").write_bytes((tmp_path / "sound.mp4").read_bytes()[:-300])
+    # A playlist, which would make FFmpeg read the files and addresses that it names.
+    playlist = f"#EXTM3U\n#EXT-X-TARGETDURATION:5\n#EXTINF:5,\n{tmp_path / 'sound.mp4'}\n#EXT-X-ENDLIST\n"
+    (tmp_path / "list.m3u8").write_text(playlist)
+    with av.open(str(tmp_path / "sound.wav"), "w") as container:
+        stream = container.add_stream("pcm_s16le", rate=8000)
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 800), np.int16), layout="mono")
+        frame.sample_rate = 8000
+        container.mux(stream.encode(frame))
+    for file in sorted(set(tmp_path.iterdir()) - {tmp_path / "sound.mp4"}):
+        with pytest.raises(sl.SightlineError, match=file.name) as caught:
+            list(read_video_frames(file, [0, 4], 5))
+        assert "\n" not in str(caught.value)
+
+
+def test_a_frame_that_would_fill_the_memory_is_refused(tmp_path, monkeypatch):
+    sl.save_video(FRAMES, tmp_path / "a.mp4")
+    monkeypatch.setattr("sightline.video._MAX_PIXELS", 100)
+    with pytest.raises(sl.SightlineError, match="cannot be decoded"):
+        list(read_video_frames(tmp_path / "a.mp4", [0], 5))

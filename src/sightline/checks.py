@@ -21,19 +21,31 @@ def number(
     if not math.isfinite(result) or too_low or too_high:
         bounds = {"above": above, "of at least": at_least, "of at most": at_most}
         stated = " and ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
-        raise SightlineError(f"{name} is {value!r}: expected a finite number{f' {stated}' if stated else ''}.")
+        raise SightlineError(f"{name} is {shown(value)}: expected a finite number{f' {stated}' if stated else ''}.")
     return result
 
 
 def whole_number(name: str, value: Any) -> int:
     """`value` as an int of at least 1. True is refused."""
     if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < 1:
-        raise SightlineError(f"{name} is {value!r}: expected a whole number of at least 1.")
+        raise SightlineError(f"{name} is {shown(value)}: expected a whole number of at least 1.")
     return value.__index__()
 
 
-def check_seed(seed: Any) -> int:
+def check_seed(seed: Any, name: str = "seed") -> int:
     """A seed that torch's generators accept."""
     if isinstance(seed, bool) or not hasattr(seed, "__index__") or not 0 <= seed.__index__() < 2**63:
-        raise SightlineError(f"seed is {seed!r}: expected a whole number from 0 to 2^63 - 1.")
+        raise SightlineError(f"{name} is {shown(seed)}: expected a whole number from 0 to 2^63 - 1.")
     return int(seed.__index__())
+
+
+def shown(value: Any) -> str:
+    """A value shortened for an error: containers by their size, text and numbers as written, on one line."""
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, dict):
+        return f"an object of {len(value)}"
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**30:
+        return "an integer of more than 30 digits"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "..."

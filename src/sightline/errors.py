@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+_MAX_LETTERS = 1000  # of a message: a value in it may be of any length
+
 
 class SightlineError(ValueError):
     """Bad input, described in one sentence: the argument, file or line, the value it has, and what is expected.
@@ -10,7 +12,9 @@ class SightlineError(ValueError):
     """
 
     def __init__(self, sentence: str, frame: int | None = None) -> None:
-        super().__init__(sentence)
+        if len(sentence) > _MAX_LETTERS:
+            sentence = f"{sentence[: _MAX_LETTERS // 2]} ... {sentence[-_MAX_LETTERS // 2 :]}"
+        super().__init__(sentence.replace("\n", " "))
         self.frame = frame
 
 

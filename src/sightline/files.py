@@ -1,8 +1,7 @@
-"""Atomic writes (under a temporary name, then renamed), and JSON files read with errors of one sentence."""
+"""Atomic writes (under a temporary name, then renamed), and the reasons of errors in a few words."""
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shutil
@@ -10,7 +9,6 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError
 
@@ -59,20 +57,6 @@ def write_atomic(path: str | Path, content: bytes | str) -> None:
     """Write a file atomically."""
     with atomic_write(path) as temporary:
         temporary.write_bytes(content.encode() if isinstance(content, str) else content)
-
-
-def read_json(path: str | Path, expected: str = "JSON", content: type = dict) -> Any:
-    """What a JSON file holds; a file that cannot be read, or whose top level is no `content`, is refused.
-
-    expected: what the error says the file should be.
-    """
-    try:
-        value = json.loads(Path(path).read_text(encoding="utf-8-sig"))  # some editors put a byte-order mark in front
-    except (OSError, ValueError, RecursionError) as error:
-        raise SightlineError(f"{path} cannot be read ({reason(error)}): expected {expected}.") from None
-    if not isinstance(value, content):
-        raise SightlineError(f"{path} holds a {type(value).__name__}: expected {expected}.")
-    return value
 
 
 def reason(error: BaseException) -> str:

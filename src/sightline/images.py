@@ -11,9 +11,13 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
+from sightline.documents import require_regular_file
 from sightline.errors import SightlineError
 from sightline.files import reason
 
+# What is read, whatever the name ends in: EPS, for one, would start another program.
+_FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "BMP", "GIF", "PPM", "AVIF", "JPEG2000")
+_SIXTEEN_BIT = ("PNG", "PPM")  # formats whose mode I has 16 bits
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp")
 _MAX_PSNR = 100.0  # decibels, of equal frames: JSON cannot hold the true value, which is infinite
 
@@ -21,10 +25,33 @@ _MAX_PSNR = 100.0  # decibels, of equal frames: JSON cannot hold the true value,
 def read_image(path: str | os.PathLike[str], name: str, apply_orientation: bool = False) -> Image.Image:
     """An image file as RGB. name: what the error calls it. apply_orientation: turn it as its EXIF data says."""
     try:
-        with Image.open(path) as image:
-            return (ImageOps.exif_transpose(image) if apply_orientation else image).convert("RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:  # what Pillow raises
+        require_regular_file(path, "a picture file")
+        Image.init()  # knows the formats of this build of Pillow
+        with Image.open(path, formats=[kind for kind in _FORMATS if kind in Image.OPEN]) as image:
+            return to_rgb(ImageOps.exif_transpose(image) if apply_orientation else image, name)
+    except SightlineError:
+        raise
+    except Exception as error:  # Pillow's decoders raise nearly anything on damaged files
         raise SightlineError(f"{name} cannot be read ({reason(error)}), expected a picture file.") from None
+
+
+def to_rgb(image: Image.Image, name: str) -> Image.Image:
+    """The image with 8 bits per channel. Pillow would clip grey values of 16 bits at 255 and cut fractions to 0.
+
+    Floating-point pixels are taken from 0 to 1; others, and integers of 32 bits, say nothing about their white and are refused.
+    """
+    if image.mode.startswith("I;16") or (image.mode == "I" and image.format in _SIXTEEN_BIT):
+        return Image.fromarray(np.rint(np.asarray(image) / 257).clip(0, 255).astype(np.uint8)).convert("RGB")
+    if image.mode in ("F", "I"):
+        pixels = np.asarray(image)
+        low, high = pixels.min(), pixels.max()
+        if image.mode == "I" or not (low >= 0 and high <= 1):
+            kind = "floating-point numbers" if image.mode == "F" else "integers of 32 bits"
+            raise SightlineError(
+                f"{name} holds {kind} from {low:g} to {high:g}: expected 8 or 16 bits, or floating-point numbers from 0 to 1."
+            )
+        return Image.fromarray(np.rint(pixels * 255).astype(np.uint8)).convert("RGB")
+    return image.convert("RGB")
 
 
 def fit_image(image: Image.Image, width: int, height: int) -> Image.Image:
@@ -46,7 +73,7 @@ def load_image(image: Any, width: int, height: int) -> Image.Image:
         if array.ndim != 3 or array.shape[-1] != 3:
             raise SightlineError(f"image has shape {array.shape}: expected a picture file, a PIL image or [H, W, 3].")
         image = Image.fromarray(as_frames(array[None])[0])
-    return fit_image(image.convert("RGB"), width, height)
+    return fit_image(to_rgb(image, "image"), width, height)
 
 
 def as_frames(video: Any) -> np.ndarray:  # -> [T, H, W, 3] uint8

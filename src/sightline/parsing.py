@@ -8,6 +8,7 @@ import typing
 from pathlib import Path
 from typing import Any
 
+from sightline.checks import shown
 from sightline.errors import SightlineError
 
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
@@ -36,14 +37,16 @@ def parse_value(name: str, value: Any, type_hint: Any) -> Any:
                 raise ValueError
             return type_hint(value)
         except (TypeError, ValueError, OverflowError):
-            raise SightlineError(f"{name} is {value!r}: expected {expected}.") from None
+            raise SightlineError(f"{name} is {shown(value)}: expected {expected}.") from None
     if type_hint is bool:
         word = str(value).strip().lower()
         if word not in (*_TRUE, *_FALSE):
-            raise SightlineError(f"{name} is {value!r}: expected true or false.")
+            raise SightlineError(f"{name} is {shown(value)}: expected true or false.")
         return word in _TRUE
     if not isinstance(value, str):
-        raise SightlineError(f"{name} is {value!r}: expected text.")
+        raise SightlineError(f"{name} is {shown(value)}: expected text.")
+    if type_hint is Path and "\0" in value:
+        raise SightlineError(f"{name} is {shown(value)}: expected a path, without null characters.")
     return Path(value) if type_hint is Path else value
 
 

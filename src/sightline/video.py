@@ -14,6 +14,7 @@ import numpy as np
 from PIL import Image
 
 from sightline.checks import number
+from sightline.documents import require_regular_file
 from sightline.errors import SightlineError
 from sightline.files import atomic_write, reason
 from sightline.images import as_frames
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     import av
 
 VIDEO_SUFFIXES = (".mp4", ".mkv", ".mov", ".webm", ".avi")  # of files that are read
+_FORMATS = "mov,mp4,m4a,3gp,3g2,mj2,matroska,webm,avi"  # FFmpeg's names of their formats
+_MAX_PIXELS = 2**26  # of a frame, 8192 x 8192: a damaged header may claim far more than fits into memory
 
 
 def can_write_mp4() -> bool:
@@ -50,15 +53,14 @@ def read_video_frames(path: Path, indices: Sequence[int], expected_frames: int) 
 
     The video is decoded from its start: seeking would only guess which frame an index is.
     """
-    import av  # here, so that datasets without videos do not need it
-
-    if not path.is_file():
+    if not path.exists():
         raise SightlineError(f"{path}: found nothing there, expected a video.")
+    require_regular_file(path, "a video")
+    wanted, last = set(indices), max(indices)
     try:
-        with av.open(str(path)) as container:
+        with _open(path) as container:
             _require_frame_count(container, path, expected_frames)
-        with av.open(str(path)) as container:
-            wanted, last = set(indices), max(indices)
+        with _open(path) as container:
             for index, frame in enumerate(container.decode(video=0)):
                 if index in wanted:
                     yield frame.to_image()
@@ -66,7 +68,7 @@ def read_video_frames(path: Path, indices: Sequence[int], expected_frames: int) 
                     return
     except SightlineError:
         raise
-    except (OSError, ValueError, IndexError) as error:  # PyAV's errors are OSErrors and ValueErrors
+    except Exception as error:  # PyAV's own, and what it raises for unknown codecs, odd sizes and damaged metadata
         raise SightlineError(f"{path}: cannot be decoded ({reason(error)}), expected a video.") from None
     raise SightlineError(f"{path}: ends before frame {last}, expected {expected_frames} frames.")
 
@@ -82,14 +84,13 @@ class VideoInfo:
 
 def video_info(path: Path) -> VideoInfo:
     """What the header of a video states. Nothing is decoded."""
-    import av
-
+    require_regular_file(path, "a video")
     try:
-        with av.open(str(path)) as container:
+        with _open(path) as container:
             stream = container.streams.video[0]
             rate = stream.average_rate
             return VideoInfo(stream.width, stream.height, float(rate) if rate else None)
-    except (av.FFmpegError, OSError, IndexError) as error:
+    except Exception as error:  # as in read_video_frames
         raise SightlineError(f"{path}: cannot be read ({reason(error)}), expected a video.") from None
 
 
@@ -107,12 +108,11 @@ def read_video_at(path: Path, seconds: Sequence[float]) -> Iterator[Image.Image]
 
     Only the part of the video around them is decoded. A time with no frame within the duration of one is refused.
     """
-    import av
-
-    if not path.is_file():
+    if not path.exists():
         raise SightlineError(f"{path}: found nothing there, expected a video.")
+    require_regular_file(path, "a video")
     try:
-        with av.open(str(path)) as container:
+        with _open(path) as container:
             stream = container.streams.video[0]
             start, tolerance = float((stream.start_time or 0) * stream.time_base), 1 / float(stream.average_rate)
             container.seek(int((start + seconds[0] - tolerance) * 1_000_000), backward=True)  # to a key frame before
@@ -131,7 +131,7 @@ def read_video_at(path: Path, seconds: Sequence[float]) -> Iterator[Image.Image]
                 yield _frame_at(path, second, nearest, tolerance)
     except SightlineError:
         raise
-    except (OSError, ValueError, IndexError, TypeError) as error:  # TypeError: a stream without times or rate
+    except Exception as error:  # as above, and of a stream without times or rate
         raise SightlineError(f"{path}: cannot be decoded ({reason(error)}), expected a video.") from None
 
 
@@ -143,7 +143,20 @@ def _frame_at(path: Path, second: float, nearest: tuple[float, Any] | None, tole
     return image
 
 
+def _open(path: Path) -> av.container.InputContainer:
+    """The file alone: not a playlist that names other files or addresses."""
+    import av  # here, so that datasets without videos do not need it
+
+    container = av.open(f"file:{path}", options={"format_whitelist": _FORMATS, "protocol_whitelist": "file"})
+    for stream in container.streams.video[:1]:
+        if stream.codec_context is not None:  # None for a codec that this build does not know: decoding says so
+            stream.codec_context.options = {"max_pixels": str(_MAX_PIXELS)}
+    return container
+
+
 def _require_frame_count(container: av.container.InputContainer, path: Path, expected_frames: int) -> None:
+    if not container.streams.video:
+        raise SightlineError(f"{path}: found no video in it, expected one.")
     stream = container.streams.video[0]
     # Some containers do not state the count: then the packets are counted, which decodes nothing.
     count = stream.frames or sum(1 for packet in container.demux(stream) if packet.size)

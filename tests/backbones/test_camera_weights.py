@@ -84,6 +84,14 @@ def untouched(model):
         ),
         (lambda path: rewrite(path, backbone=json.dumps({"num_layers": 30})), "num_layers 30: this model has 2"),
         (lambda path: rewrite(path, encoding="{"), "metadata"),
+        (lambda path: rewrite(path, encoding=json.dumps({"name": "scope", "alpha": 1e308})), "alpha is 1e\\+308"),
+        (lambda path: rewrite(path, encoding=json.dumps({"name": "scope", "gate_hidden": "4"})), "gate_hidden is '4'"),
+        (lambda path: rewrite(path, encoding="[]"), "encoding is "),
+        (lambda path: rewrite(path, backbone="[]"), "backbone is a list of 0"),
+        (
+            lambda path: rewrite(path, {n: v.long() for n, v in load_file(path).items()}),
+            "holds int64, expected floating",
+        ),
         (lambda path: rewrite(path, version="9"), "version '9'"),
         (lambda path: rewrite(path, format="pt"), "format 'pt'"),
         (lambda path: rewrite(path, dict(list(load_file(path).items())[1:])), r"lacks blocks\.0"),
@@ -95,9 +103,9 @@ def untouched(model):
             "gate_out.* has shape",
         ),
         (lambda path: rewrite(path, {n: v * torch.nan for n, v in load_file(path).items()}), "not finite"),
-        (lambda path: path.write_bytes(path.read_bytes()[:100]), "cannot be read as safetensors"),
-        (lambda path: path.write_bytes(b""), "cannot be read as safetensors"),
-        (os.remove, "is not a file"),
+        (lambda path: path.write_bytes(path.read_bytes()[:100]), r"cannot be read \(.*: expected camera weights"),
+        (lambda path: path.write_bytes(b""), r"cannot be read \(.*: expected camera weights"),
+        (os.remove, r"cannot be read \(No such file"),
     ],
 )
 def test_what_does_not_fit_is_refused_by_name_and_changes_nothing(camera_file, damage, sentence):
@@ -263,3 +271,9 @@ def test_adapters_that_a_file_cannot_hold_are_refused(tmp_path):
         with pytest.raises(SightlineError, match=sentence):
             save_camera(model, tmp_path / "camera.safetensors")
     assert not list(tmp_path.iterdir())
+
+
+def test_an_encoding_larger_than_memory_is_refused_before_it_is_allocated(camera_file):
+    rewrite(camera_file, encoding=json.dumps({"name": "scope", "gate_hidden": 10**12}))
+    with pytest.raises(SightlineError, match="has shape"):
+        load_camera(tiny_transformer(), camera_file)

@@ -11,6 +11,7 @@ import av
 import huggingface_hub
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import sightline as sl
@@ -154,7 +155,7 @@ def bad_files():
         (f"{SMALL} --move pan --trajectory short.json", "move and trajectory are both given"),
         (f"{SMALL} --world 3 --image text.png", "image and world are both given"),
         (f"{SMALL} --world 3 --style x", "style is 'x': expected one of"),
-        (f"{SMALL} --world -3", "seed is -3"),
+        (f"{SMALL} --world -3", "world is -3: expected a whole number"),
         (f"{SMALL} --style orbit", "style is given without a world"),
         (f"{SMALL} --text-only", "prompt is missing"),
         (f"{SMALL} --offload group", "offload is 'group' but there is no GPU"),
@@ -272,3 +273,27 @@ def test_a_pipeline_in_hand_runs_a_job(models):
     job = Job(Path("out"), prompt="a room", move="pan:5", num_frames=5, size="64x64", num_inference_steps=1)
     report = run_job(Model.of(pipe), job)
     assert report == settings() and report["generated"]["prompt"] == "a room"
+
+
+def test_a_picture_that_fails_leaves_the_video(run, capsys, monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("no ink")
+
+    monkeypatch.setattr("sightline.generation.outputs.contact_sheet", fail)
+    sl.moves.orbit(30, frames=5, width=64, height=64).save("$x^{.json")  # matplotlib would read it as a formula
+    assert run(f"{SMALL} --trajectory $x^{{.json -o out") == 0
+    assert "out/sheet.png cannot be drawn (no ink)" in capsys.readouterr().err
+    assert {path.name for path in Path("out").iterdir()} == {
+        "video.mp4", "trajectory.png", "trajectory.json", "settings.json",
+    }  # fmt: skip
+
+
+def test_only_safetensors_are_loaded_from_a_model(models, run, capsys, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(models / "ti2v-5b", folder)
+    for file in (folder / "vae").glob("*.safetensors*"):
+        file.unlink()
+    tensors = sl.load_pipeline(models / "ti2v-5b").vae.state_dict()
+    torch.save(tensors, folder / "vae" / "diffusion_pytorch_model.bin")  # a pickle, which may hold code
+    assert run(f"{SMALL} --model {folder} -o out") == cli.FAULT
+    assert "safetensors" in capsys.readouterr().err and not Path("out").exists()

@@ -247,3 +247,11 @@ def test_vbench_runs_in_its_own_environment_or_says_why_not(tmp_path, capsys):
     assert cli.main(["evaluate", "vbench", str(run), *other, "-o", str(tmp_path / "third")]) == cli.FAULT
     assert "an environment for VBench cannot be made (no venv)" in capsys.readouterr().err
     assert not Path(tmp_path / "new" / "ready").exists()
+
+
+@pytest.mark.parametrize(
+    "change", [{"guidance_scale": float("nan")}, {"seed": -5}, {"camera_guidance_scale": float("inf")}]
+)
+def test_sampling_that_no_clip_can_have_is_refused(change):
+    with pytest.raises(SightlineError, match=f"{next(iter(change))} is "):
+        replace(Sampling(1, 1.0), **change)

@@ -135,3 +135,14 @@ def test_what_is_absent_is_one_sentence_or_left_out(monkeypatch, tmp_path, caplo
             metric_names(asked)
     with pytest.raises(SightlineError, match="NAME=PATH"):
         networks.read_weights(("resnet=here",))
+
+
+def test_downloads_with_another_digest_are_refused(monkeypatch, tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    file = tmp_path / "checkpoints" / "inception-2015-12-05.pt"
+    file.write_bytes(b"something else")
+    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", lambda repository, name, revision: str(file))
+    for network in ("inception", "i3d", "clip", "dino"):
+        with pytest.raises(SightlineError, match=rf"has the SHA-256 \w{{64}}: expected \w{{64}}, .* of {network};"):
+            networks.open_network(network, {})

@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from sightline.cli import main
+from sightline.errors import SightlineError
 from sightline.training.curves import read_log, running_mean
 
 
@@ -52,3 +53,17 @@ def test_what_cannot_be_drawn_is_one_sentence(tmp_path, monkeypatch, capsys, arg
     assert main(["train", "plot", *arguments]) == 2
     assert sentence in capsys.readouterr().err
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a", "empty"]
+
+
+@pytest.mark.parametrize(
+    "line, sentence",
+    [
+        ('{"step": 1, "loss": "low"}', "line 2: loss is 'low': expected a number"),
+        ('{"step": null, "loss": 1}', "line 2: step is None: expected a number"),
+        ('{"validation": [1], "loss": 1}', "line 2: validation is a list of 1"),
+    ],
+)
+def test_a_line_with_another_type_is_named(line, sentence, tmp_path):
+    (tmp_path / "log.jsonl").write_text('{"step": 0, "loss": 1.0}\n' + line + "\n")
+    with pytest.raises(SightlineError, match=sentence):
+        read_log(tmp_path)

@@ -12,17 +12,19 @@ from typing import Any
 
 import torch
 from diffusers import WanTransformer3DModel
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from sightline.backbones.stock import EXPERTS
 from sightline.backbones.wan import ENCODING_KEY, CameraWanTransformer3DModel
-from sightline.encodings import encoding_from_config
+from sightline.encodings import Encoding, encoding_from_config
 from sightline.encodings.protocol import promote_scalars
 from sightline.errors import SightlineError
 from sightline.files import atomic_write, reason
+from sightline.settings import convert
+from sightline.tensors import metadata_json, read_metadata, read_tensors, require_real
 
+_EXPECTED = "camera weights written by save_camera"
 _FORMAT, _VERSION = "sightline-camera", "1"
 _LORA = re.compile(r"\.lora_[AB]$")
 
@@ -81,13 +83,11 @@ def load_camera(
     _require_component(component)
     path = Path(path)
     metadata, tensors = _read(path)
+    trained = convert(dict, metadata_json(path, metadata, "backbone", _EXPECTED), f"{path}: backbone")
     try:
-        encoding, trained = json.loads(metadata["encoding"]), json.loads(metadata["backbone"])
-    except (KeyError, ValueError):
-        raise SightlineError(
-            f"{path} has unreadable metadata: expected the encoding and backbone it was trained for."
-        ) from None
-    encoding = encoding_from_config(encoding)
+        encoding = encoding_from_config(metadata_json(path, metadata, "encoding", _EXPECTED))
+    except SightlineError as error:
+        raise SightlineError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
     if metadata.get("component") != component:
         raise SightlineError(
             f"{path} was trained for {metadata.get('component')!r}: expected weights for {component!r}."
@@ -103,17 +103,11 @@ def load_camera(
             raise SightlineError(
                 f"{path} was trained for the encoding {encoding}: this model carries {model.encoding}."
             )
-    else:
+    _require_fitting(path, tensors, _camera_shapes(path, model, encoding))
+    require_real(path, tensors.items())
+    if not isinstance(model, CameraWanTransformer3DModel):
         model = CameraWanTransformer3DModel.from_transformer(model, encoding, component=component, copy=copy)
-
     parameters = {name: parameter for name, parameter in model.state_dict().items() if ENCODING_KEY in name}
-    _require_equal_names(path, set(tensors), set(parameters))
-    for name, parameter in parameters.items():
-        tensor = tensors[name]
-        if tensor.shape != parameter.shape:
-            raise SightlineError(f"{path}: {name} has shape {tuple(tensor.shape)}, expected {tuple(parameter.shape)}.")
-        if not tensor.isfinite().all():
-            raise SightlineError(f"{path}: {name} holds values that are not finite, expected finite weights.")
     with torch.no_grad():
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])
@@ -161,6 +155,23 @@ def _active_lora(model: CameraWanTransformer3DModel) -> dict[str, tuple[Tensor, 
     return layers
 
 
+def _camera_shapes(path: Path, model: WanTransformer3DModel, encoding: Encoding) -> dict[str, torch.Size]:
+    """The shape of every camera parameter of the model with this encoding, by name. Allocates none of them."""
+    first = model.blocks[0].attn1
+    try:
+        with torch.device("meta"):
+            layers = encoding.layers(first.inner_dim, first.heads, len(model.blocks))
+    except (RuntimeError, OverflowError, MemoryError) as error:  # of sizes that no tensor can have
+        raise SightlineError(
+            f"{path}: no model can carry {encoding} ({reason(error)}), expected {_EXPECTED}."
+        ) from None
+    return {
+        f"blocks.{index}{ENCODING_KEY}{name}": tensor.shape
+        for index, layer in enumerate(layers)
+        for name, tensor in layer.state_dict().items()
+    }
+
+
 def _lora_layers(
     model: CameraWanTransformer3DModel, lora: dict[str, Tensor], path: Path
 ) -> dict[str, tuple[Tensor, Tensor]]:
@@ -173,10 +184,14 @@ def _lora_layers(
         weight, b = parameters.get(f"{layer}.weight"), lora.get(f"{layer}.lora_B")
         if b is None:
             raise SightlineError(f"{path}: {name} has no {layer}.lora_B beside it, expected both halves.")
-        if weight is None or (b.shape[0], a.shape[1]) != tuple(weight.shape) or b.shape[1] != a.shape[0]:
+        if (
+            weight is None
+            or (a.ndim, b.ndim) != (2, 2)
+            or (b.shape[0], a.shape[1]) != tuple(weight.shape)
+            or b.shape[1] != a.shape[0]
+        ):
             raise SightlineError(f"{path}: {name} fits no layer of this model, expected LoRA weights made for it.")
-        if not (a.isfinite().all() and b.isfinite().all()):
-            raise SightlineError(f"{path}: {name} holds values that are not finite, expected finite weights.")
+        require_real(path, ((name, a), (f"{layer}.lora_B", b)))
         layers[layer] = a, b
     return layers
 
@@ -208,27 +223,15 @@ def _attach_lora(model: CameraWanTransformer3DModel, layers: dict[str, tuple[Ten
 
 def is_camera_weights(path: Path) -> bool:
     """Whether this is a file that `save_camera` wrote."""
-    if not path.is_file():
-        return False
     try:
-        with safe_open(path, framework="pt") as file:
-            return (file.metadata() or {}).get("format") == _FORMAT
-    except SafetensorError:
+        return read_metadata(path, _EXPECTED).get("format") == _FORMAT
+    except SightlineError:
         return False
 
 
 def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     """The metadata and tensors of a file of camera weights."""
-    if not path.is_file():
-        raise SightlineError(f"{path} is not a file: expected camera weights written by save_camera.")
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  # not a dict
-    except SafetensorError as error:
-        raise SightlineError(
-            f"{path} cannot be read as safetensors ({reason(error)}): expected camera weights."
-        ) from None
+    metadata, tensors = read_tensors(path, _EXPECTED)
     if metadata.get("format") != _FORMAT:
         raise SightlineError(
             f"{path} has the format {metadata.get('format')!r}: expected {_FORMAT!r}, as save_camera writes."
@@ -262,8 +265,12 @@ def _as_json(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value  # json has no tuples
 
 
-def _require_equal_names(path: Path, names: set[str], expected: set[str]) -> None:
-    if missing := sorted(expected - names):
+def _require_fitting(path: Path, tensors: dict[str, Tensor], shapes: dict[str, torch.Size]) -> None:
+    """Refuse tensors with other names or shapes than those of the camera parameters."""
+    if missing := sorted(set(shapes) - set(tensors)):
         raise SightlineError(f"{path} lacks {missing[0]} ({len(missing)} missing): expected every camera parameter.")
-    if unknown := sorted(names - expected):
+    if unknown := sorted(set(tensors) - set(shapes)):
         raise SightlineError(f"{path} holds the unknown parameter {unknown[0]} ({len(unknown)} unknown): refused.")
+    for name, tensor in tensors.items():
+        if tensor.shape != shapes[name]:
+            raise SightlineError(f"{path}: {name} has shape {tuple(tensor.shape)}, expected {tuple(shapes[name])}.")

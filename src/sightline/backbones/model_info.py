@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.backbones.wan_configs import EXPERTS, I2V_A14B, T2V_A14B, TI2V_5B, Defaults, VideoShape
 from sightline.cameras.token_grid import TokenGrid, TokenStride
+from sightline.checks import shown, whole_number
+from sightline.documents import read_json
 from sightline.errors import SightlineError
-from sightline.files import read_json, reason
+from sightline.files import reason
 
 if TYPE_CHECKING:
     from sightline.backbones.stock import AnyWanPipeline
@@ -44,9 +46,11 @@ class ModelInfo:
         """Of a model whose configuration files were read (see read_configs)."""
         try:
             return cls._from_configs(configs)
-        except (KeyError, TypeError, IndexError) as error:
+        except SightlineError:
+            raise
+        except Exception as error:  # entries that are missing, or of any other type or size than a Wan model's
             raise SightlineError(
-                f"the model's configuration is incomplete ({error!r}): expected that of a Wan pipeline."
+                f"the model's configuration is no Wan pipeline's ({type(error).__name__}: {reason(error)}): expected one."
             ) from None
 
     @classmethod
@@ -62,7 +66,7 @@ class ModelInfo:
             takes_text_alone=does_both or not image_channels,
             has_camera=all("encoding" in configs[name] for name in EXPERTS if name in configs),
             defaults=LAB if is_lab else release.defaults,
-            rope_max_seq_len=transformer.get("rope_max_seq_len") or _ROPE_MAX_SEQ_LEN,
+            rope_max_seq_len=whole_number("rope_max_seq_len", transformer.get("rope_max_seq_len") or _ROPE_MAX_SEQ_LEN),
             trained_shapes=LAB_SHAPES if is_lab else release.trained_shapes,
         )
 
@@ -106,9 +110,10 @@ def read_configs(model: str) -> Configs:
     configs: dict[str, Mapping[str, Any]] = {"": _read(model, "model_index.json")}
     name = configs[""].get("_class_name")
     if name not in ("WanPipeline", "WanImageToVideoPipeline"):
-        raise SightlineError(f"model {model!r} is a {name}: expected a Wan pipeline.")
+        raise SightlineError(f"model {model!r} is a {shown(name)}: expected a Wan pipeline.")
     for component in _COMPONENTS:
-        if (configs[""].get(component) or [None])[0] is not None:
+        entry = configs[""].get(component)
+        if isinstance(entry, list) and entry and entry[0] is not None:
             configs[component] = _read(model, f"{component}/config.json")
     for component in ("transformer", "vae"):
         if component not in configs:

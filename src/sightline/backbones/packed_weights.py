@@ -15,12 +15,13 @@ from typing import Any
 import accelerate
 import torch
 from diffusers import ModelMixin
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
+from sightline.backbones.stock import SAFETENSORS
 from sightline.errors import SightlineError
 from sightline.files import reason
+from sightline.tensors import read_tensors, require_real
 
 _SCALE = ".row_scale"
 _MIN_VALUES = 2**16  # smaller tensors (norms, biases, modulation tables) stay bfloat16
@@ -66,7 +67,7 @@ def packed_files(folder: Path) -> list[Path]:
 def load_component(model_class: type[ModelMixin], folder: Path, dtype: torch.dtype) -> Any:
     """model_class.from_pretrained(folder, dtype=dtype), where the folder may be plain or packed."""
     if not packed_files(folder):
-        return model_class.from_pretrained(folder, dtype=dtype)
+        return model_class.from_pretrained(folder, dtype=dtype, **SAFETENSORS)
     weights = unpack_weights(folder)
     with accelerate.init_empty_weights(include_buffers=False):  # buffers are computed, not saved
         model: Any = model_class.from_config(model_class.load_config(folder))
@@ -91,18 +92,23 @@ def unpack_weights(folder: Path) -> dict[str, Tensor]:
         raise SightlineError(f"{folder} holds {len(files)} of {count} packed files: expected all of them.")
     tensors: dict[str, Tensor] = {}
     for file in files:
-        try:
-            tensors |= load_file(file)
-        except (OSError, SafetensorError) as error:
-            raise SightlineError(f"{file} cannot be read ({reason(error)}): expected packed weights.") from None
+        tensors |= read_tensors(file, "packed weights")[1]
     weights = {}
     for name, tensor in tensors.items():
         if tensor.dtype == torch.int8:
             scale = tensors.get(name + _SCALE)
-            if scale is None or scale.shape != tensor.shape[:1] or not scale.isfinite().all():
+            if (
+                scale is None
+                or tensor.ndim < 2
+                or scale.dtype != torch.float32
+                or scale.shape != tensor.shape[:1]
+                or not scale.isfinite().all()
+            ):
                 raise SightlineError(f"{folder}: {name} has no scale for each of its rows, expected packed weights.")
+            require_real(folder, [(name + _SCALE, scale)])
             weights[name] = dequantize_rows(tensor, scale)
         elif not name.endswith(_SCALE):
+            require_real(folder, [(name, tensor)])
             weights[name] = tensor
     return weights
 

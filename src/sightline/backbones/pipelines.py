@@ -13,13 +13,13 @@ from diffusers import AutoencoderKLWan, DiffusionPipeline, WanTransformer3DModel
 from sightline.backbones import shipped
 from sightline.backbones.camera_weights import is_camera_weights, load_camera, require_same_backbone, save_camera
 from sightline.backbones.packed_weights import load_component, packed_files
-from sightline.backbones.stock import EXPERTS, AnyWanPipeline, WanImageToVideoPipeline, model_errors
+from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyWanPipeline, WanImageToVideoPipeline, model_errors
 from sightline.backbones.tiny import tiny_by_name
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.devices import as_device, as_dtype
+from sightline.documents import read_json
 from sightline.encodings import Encoding
 from sightline.errors import SightlineError
-from sightline.files import read_json
 
 # diffusers accepts any other name and ignores it.
 HUB_OPTIONS = ("cache_dir", "force_download", "local_files_only", "proxies", "revision", "token")
@@ -27,7 +27,6 @@ _COMPONENTS = ("vae", *EXPERTS, "text_encoder", "tokenizer", "scheduler")
 _OPTIONS = (
     *HUB_OPTIONS,
     "variant",
-    "use_safetensors",
     "disable_mmap",
     "low_cpu_mem_usage",
     "device_map",
@@ -57,6 +56,7 @@ def load_pipeline(
         untrained, which does not change the output. None keeps the transformers as they were saved.
     dtype: of the transformers and the text encoder, by default bfloat16 on a GPU and float32 elsewhere. The VAE is float32.
     options: of diffusers' from_pretrained: components such as vae, and where and how files are read, such as revision.
+        Weights are only read from safetensors.
     """
     if model is None:
         camera = shipped.camera() if camera is None else camera
@@ -73,7 +73,7 @@ def load_pipeline(
             options["vae"] = load_vae(model, {name: options[name] for name in HUB_OPTIONS if name in options})
         # DiffusionPipeline finds the class, but takes no transformer; only image-to-video pipelines are packed.
         pipeline_class = WanImageToVideoPipeline if packed else DiffusionPipeline
-        pipe = tiny or pipeline_class.from_pretrained(model, dtype=dtype, **options)
+        pipe = tiny or pipeline_class.from_pretrained(model, dtype=dtype, **options, **SAFETENSORS)
     if not isinstance(pipe, AnyWanPipeline):
         raise SightlineError(f"model {str(model)!r} is a {type(pipe).__name__}: expected a Wan pipeline.")
     if camera is not None:
@@ -87,7 +87,9 @@ def load_vae(model: str | Path, hub_options: Mapping[str, Any] | None = None) ->
     if packed_files(folder):
         vae: AutoencoderKLWan = load_component(AutoencoderKLWan, folder, torch.float32)
         return vae
-    return AutoencoderKLWan.from_pretrained(model, subfolder="vae", dtype=torch.float32, **(hub_options or {}))
+    return AutoencoderKLWan.from_pretrained(
+        model, subfolder="vae", dtype=torch.float32, **SAFETENSORS, **(hub_options or {})
+    )
 
 
 def load_transformer(model: str | Path, component: str = "transformer", dtype: torch.dtype = torch.float32) -> Any:

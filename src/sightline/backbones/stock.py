@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import torch
 import transformers
 
 from sightline.backbones.wan_configs import EXPERTS
@@ -22,16 +23,20 @@ finally:
 
 AnyWanPipeline: TypeAlias = WanPipeline | WanImageToVideoPipeline
 
-__all__ = ["EXPERTS", "AnyWanPipeline", "WanImageToVideoPipeline", "WanPipeline", "model_errors"]
+# For every from_pretrained: other files of weights are pickles, and loading one can run code.
+SAFETENSORS: dict[str, Any] = {"use_safetensors": True}
+
+__all__ = ["EXPERTS", "SAFETENSORS", "AnyWanPipeline", "WanImageToVideoPipeline", "WanPipeline", "model_errors"]
 
 
 @contextmanager
 def model_errors(model: str | Path) -> Iterator[None]:
-    """What diffusers raises while it loads a model, in one sentence: no such folder or id, no network, a file of another kind."""
+    """What diffusers raises while it loads a model, in one sentence: no such folder or id, no network, a file of another kind,
+    or any damage to configurations and weights."""
     try:
         yield
-    except SightlineError:
+    except (SightlineError, torch.OutOfMemoryError):
         raise
-    except (OSError, ValueError) as error:
+    except Exception as error:
         kind = LoadError if isinstance(error, OSError) else SightlineError
         raise kind(f"model {str(model)!r} cannot be loaded ({reason(error)}): expected a hub id or a folder.") from None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,17 +21,18 @@ from diffusers.models.modeling_outputs import Transformer2DModelOutput
 
 # ModelMixin must be in this namespace: a saved pipeline looks for it in the module that defines the class.
 from diffusers.models.modeling_utils import ModelMixin  # noqa: F401
-from safetensors import safe_open
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from sightline.backbones.attention import CameraPatchEmbedding, CameraRotaryPosEmbed, CameraWanAttnProcessor
+from sightline.backbones.stock import SAFETENSORS
 from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
+from sightline.documents import read_json
 from sightline.encodings import Encoding, encoding_from_config
 from sightline.encodings.protocol import EncodingLayer, promote_scalars
 from sightline.errors import LoadError, SightlineError
 from sightline.files import reason
+from sightline.tensors import open_tensors, read_tensors
 
 ENCODING_KEY = ".attn1.camera_encoding."  # part of the name of every camera parameter and of no other
 
@@ -133,11 +135,16 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
     def from_pretrained(cls, path: Any, **options: Any) -> Any:
         """As in diffusers, except that missing or unknown weights are refused rather than ignored."""
         wants_info = options.pop("output_loading_info", False)
+        folder = Path(path) / (options.get("subfolder") or "")
+        if folder.is_dir():  # a damaged configuration would send diffusers to the hub
+            read_json(folder / "config.json", "that of a camera model saved by save_pretrained")
         try:
-            model, info = super().from_pretrained(path, output_loading_info=True, **options)
-        except SightlineError:
+            model, info = super().from_pretrained(path, output_loading_info=True, **{**options, **SAFETENSORS})
+        except (SightlineError, torch.OutOfMemoryError):
             raise
-        except (ValueError, OSError) as error:  # another shape, a file cut short, no such folder or variant
+        except (
+            Exception
+        ) as error:  # another shape, a file cut short, no such folder or variant, a configuration that is none
             kind = LoadError if isinstance(error, OSError) else SightlineError
             raise kind(
                 f"the model in {path} cannot be loaded ({reason(error)}): expected a camera model saved by save_pretrained."
@@ -258,7 +265,8 @@ def _base_parameters(model: nn.Module) -> list[nn.Parameter]:
 
 def _promote_scalars_of(file: str) -> Any:
     """The file's name; or, if the file holds 0-dim tensors, its content with those reshaped to (1,)."""
-    with safe_open(file, framework="pt") as shard:
+    expected = "weights written by save_pretrained"
+    with open_tensors(file, expected) as shard:
         if all(shard.get_slice(name).get_shape() for name in shard.keys()):  # noqa: SIM118  # not a dict
             return file
-    return promote_scalars(load_file(file))
+    return promote_scalars(read_tensors(file, expected)[1])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from sightline.checks import whole_number
+
 # Raw frames per latent frame of every Wan VAE, for code that knows the trajectory but not the model.
 TEMPORAL_STRIDE = 4
 _SPATIAL_STRIDE = 8  # AutoencoderKLWan's default, for configurations that do not name it
@@ -22,7 +24,9 @@ class TokenStride(NamedTuple):
         """The strides of the VAE (its config) times the patch size (t, h, w) of the transformer."""
         temporal = vae_config.get("scale_factor_temporal") or TEMPORAL_STRIDE
         spatial = vae_config.get("scale_factor_spatial") or _SPATIAL_STRIDE
-        return cls(temporal * patch_size[0], spatial * patch_size[1], spatial * patch_size[2])
+        patch = [whole_number("patch_size", size) for size in patch_size]
+        temporal, spatial = (whole_number("the VAE's scale factor", factor) for factor in (temporal, spatial))
+        return cls(temporal * patch[0], spatial * patch[1], spatial * patch[2])
 
     def nearest_num_frames(self, num_frames: int) -> int:
         """The number of frames nearest to this one that fills whole latent frames: n times the stride, plus one."""

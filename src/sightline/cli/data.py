@@ -19,7 +19,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 from sightline.cli._console import bar, print_line, print_table
 from sightline.cli._launch import one_progress_bar
 from sightline.errors import SightlineError
-from sightline.option_types import OptionalInt
+from sightline.option_types import OptionalInt, check_options
 from sightline.parsing import parse_size
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def main(arguments: Sequence[str]) -> None:
     command: Any = tyro.extras.subcommand_cli_from_dict(
         commands, prog="sightline data", description=__doc__, args=arguments, config=(FlagCreatePairsOff,)
     )
+    check_options(command)
     command.run()
 
 

@@ -23,7 +23,7 @@ from sightline.cli._launch import clean_exit, launched, one_progress_bar
 from sightline.cli._runs import Compare, VBench
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
-from sightline.option_types import OptionalFloat, OptionalInt, OptionalName, OptionalSize, OptionalText
+from sightline.option_types import OptionalFloat, OptionalInt, OptionalName, OptionalSize, OptionalText, check_options
 from sightline.parsing import parse_size
 
 _Output = Annotated[
@@ -40,6 +40,7 @@ def main(arguments: Sequence[str]) -> None:
     command: Any = tyro.extras.subcommand_cli_from_dict(
         commands, prog="sightline evaluate", description=__doc__, args=arguments, config=(FlagCreatePairsOff,)
     )
+    check_options(command)
     with clean_exit():
         command.run()
 

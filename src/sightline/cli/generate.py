@@ -20,6 +20,7 @@ from sightline.cli._launch import clean_exit, launched, one_progress_bar
 from sightline.errors import SightlineError
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
+from sightline.option_types import check_options
 
 if TYPE_CHECKING:
     from accelerate import PartialState
@@ -30,6 +31,7 @@ def main(arguments: Sequence[str]) -> None:
     command = tyro.cli(
         Generate, prog="sightline generate", description=__doc__, args=arguments, config=(FlagCreatePairsOff,)
     )
+    check_options(command)
     with clean_exit():
         command.run()
 

@@ -11,15 +11,18 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from sightline.errors import SightlineError
+from sightline.option_types import check_options
 
 
 def main(arguments: Sequence[str]) -> None:
     commands: dict[str, Any] = {
         "vae": Vae, "text": Text, "assemble": Assemble, "pack": Pack, "unpack": Unpack, "measure": Measure,
     }  # fmt: skip
-    tyro.extras.subcommand_cli_from_dict(
+    command: Any = tyro.extras.subcommand_cli_from_dict(
         commands, args=list(arguments), prog="sightline lab", description=__doc__, config=(FlagCreatePairsOff,)
-    ).run()
+    )
+    check_options(command)
+    command.run()
 
 
 @dataclass

@@ -16,7 +16,7 @@ from sightline.cameras.token_grid import TEMPORAL_STRIDE
 from sightline.cli._console import print_line, print_table
 from sightline.cli._trajectory_tables import format_range, print_formats, print_moves, print_statistics, print_summary
 from sightline.errors import SightlineError
-from sightline.option_types import OptionalFile, OptionalFloat, OptionalInt, OptionalName, OptionalSize
+from sightline.option_types import OptionalFile, OptionalFloat, OptionalInt, OptionalName, OptionalSize, check_options
 from sightline.parsing import parse_size
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ def main(arguments: Sequence[str]) -> None:
     command: Any = tyro.extras.subcommand_cli_from_dict(
         commands, prog="sightline trajectory", description=__doc__, args=arguments, config=(FlagCreatePairsOff,)
     )
+    check_options(command)
     command.run()
 
 

@@ -18,10 +18,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 
 from sightline.checks import whole_number
@@ -29,8 +28,11 @@ from sightline.data.clip import Clip, Skips
 from sightline.data.clips import Clips
 from sightline.data.encode import ClipEncoder
 from sightline.digests import json_digest
+from sightline.documents import read_json
 from sightline.errors import SightlineError
-from sightline.files import atomic_write, read_json, reason, write_atomic
+from sightline.files import atomic_write, write_atomic
+from sightline.settings import convert
+from sightline.tensors import metadata_json, read_metadata, read_tensors, require_real
 
 _LOG = logging.getLogger("sightline.data")
 _VERSION = 1
@@ -211,25 +213,48 @@ class CacheWriter:
         _LOG.info("cached %d clips in %d shards, skipped %d", len(clips), self.num_shards, len(skips))
 
 
-def read_header(path: Path) -> dict[str, Any]:
+class CachedCamera(TypedDict):
+    width: int
+    height: int
+    xi: float
+    fps: float
+    unit: str
+    near_depth: float | None
+
+
+class CachedClip(TypedDict):
+    """A clip in the metadata of its shard."""
+
+    source: str
+    name: str
+    scene: str
+    caption: str
+    camera: CachedCamera
+
+
+class ShardHeader(TypedDict):
+    """The metadata of a shard."""
+
+    fingerprint: str
+    clips: list[CachedClip]
+    skips: list[dict[str, str]]
+
+
+def read_header(path: Path) -> ShardHeader:
     """The metadata of a shard: fingerprint, clips and skips."""
-    try:
-        with safe_open(path, framework="pt") as shard:
-            header = json.loads((shard.metadata() or {})[_METADATA])
-        return {name: header[name] for name in ("fingerprint", "clips", "skips")}
-    except (OSError, SafetensorError, ValueError, KeyError, TypeError) as error:
-        raise SightlineError(f"{path}: cannot be read ({reason(error)}), expected a shard of a cache.") from None
+    expected = "a shard of a cache"
+    header = metadata_json(path, read_metadata(path, expected), _METADATA, expected)
+    return cast("ShardHeader", convert(ShardHeader, header, f"{path}: header"))
 
 
 def read_empty_text(folder: Path) -> torch.Tensor:  # -> [n, D]
     """The embedding of the empty prompt, without padding."""
-    try:
-        with safe_open(folder / _EMPTY_TEXT, framework="pt") as file:
-            return file.get_tensor("text")
-    except (OSError, SafetensorError) as error:
-        raise SightlineError(
-            f"{folder / _EMPTY_TEXT}: cannot be read ({reason(error)}), expected a file of a cache."
-        ) from None
+    file = folder / _EMPTY_TEXT
+    text = read_tensors(file, "a file of a cache")[1].get("text")
+    if text is None or text.ndim != 2:
+        raise SightlineError(f"{file} has no text of [n, D] numbers: expected a file of a cache.")
+    require_real(file, [("text", text)])
+    return text
 
 
 def _entry(clip: Clip) -> dict[str, Any]:

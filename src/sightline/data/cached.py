@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
-from safetensors import safe_open
 from torch import Tensor
 
 from sightline.cameras.trajectory import Trajectory
-from sightline.data.cache import read_empty_text, read_header
-from sightline.data.encode import DIGESTS, pad_text
+from sightline.data.cache import CachedClip, read_empty_text, read_header
+from sightline.data.encode import DIGESTS, MAX_SEQUENCE_LENGTH, pad_text
 from sightline.data.latents import LatentClip
 from sightline.data.order import group_by_name
+from sightline.documents import read_json
 from sightline.errors import SightlineError
-from sightline.files import read_json
+from sightline.files import reason
+from sightline.settings import convert
+from sightline.tensors import open_tensors, require_real
+
+_EXPECTED = "a shard of a cache"
+_DIMENSIONS = {"latents": 4, "text": 2, "camera_to_world": 3, "intrinsics": 3}  # of the tensors of each clip
+
+
+class IndexEntry(TypedDict):
+    """Where a clip is."""
+
+    source: str
+    name: str
+    scene: str
+    shard: int
+    position: int
+
+
+class Index(TypedDict):
+    clips: list[IndexEntry]
+    skips: list[dict[str, str]]
 
 
 class CachedClips:
@@ -31,28 +51,29 @@ class CachedClips:
             )
         index = read_json(self.folder / "index.json", "the index of a cache")
         self.settings = read_json(self.folder / "settings.json", "the settings of a cache")
-        if not {"clips", "skips"} <= index.keys():
-            raise SightlineError(
-                f"{self.folder / 'index.json'}: found no clips and skips, expected the index of a cache."
-            )
-        self.entries: list[dict[str, Any]] = index["clips"]
+        index = convert(Index, index, str(self.folder / "index.json"))
+        self.entries: list[IndexEntry] = index["clips"]
         self.skips: list[dict[str, str]] = index["skips"]
-        self._open: dict[int, tuple[Any, list[dict[str, Any]]]] = {}
+        self._headers: dict[int, list[CachedClip]] = {}
 
     def __len__(self) -> int:
         return len(self.entries)
 
     def __getitem__(self, index: int) -> LatentClip:
         location = self.entries[index]
-        shard, headers = self._shard(location["shard"])
-        entry, key = headers[location["position"]], f"{location['position']:05d}"
-        names = {name.partition(".")[2] for name in shard.keys() if name.startswith(f"{key}.")}  # noqa: SIM118
-        tensors = {name: shard.get_tensor(f"{key}.{name}") for name in names}
+        path, headers = self._shard(location["shard"])
+        if not 0 <= location["position"] < len(headers):
+            raise SightlineError(f"{path} has {len(headers)} clips: expected one at position {location['position']}.")
+        entry, tensors = headers[location["position"]], _read_clip(path, f"{location['position']:05d}.")
+        try:
+            trajectory = Trajectory(tensors["camera_to_world"], tensors["intrinsics"], **entry["camera"])
+        except (SightlineError, TypeError) as error:  # TypeError: an entry that no camera has
+            raise SightlineError(f"{path}: the camera of clip {entry['name']}: {reason(error)}.") from None
         return LatentClip(
             latents=tensors["latents"],
             text=pad_text(tensors["text"]),
             condition=tensors.get("condition"),
-            trajectory=Trajectory(tensors["camera_to_world"], tensors["intrinsics"], **entry["camera"]),
+            trajectory=trajectory,
             caption=entry["caption"],
             source=entry["source"],
             name=entry["name"],
@@ -71,12 +92,28 @@ class CachedClips:
         """Indices of the clips of each source, for a mixture (see sightline.data.order.Mixed)."""
         return group_by_name([entry["source"] for entry in self.entries])
 
-    def _shard(self, number: int) -> tuple[Any, list[dict[str, Any]]]:
-        if number not in self._open:
-            path = self.folder / f"shard-{number:05d}.safetensors"
-            entries = read_header(path)["clips"]  # raises where the file is missing or damaged
-            self._open[number] = (safe_open(path, framework="pt"), entries)
-        return self._open[number]
+    def _shard(self, number: int) -> tuple[Path, list[CachedClip]]:
+        path = self.folder / f"shard-{number:05d}.safetensors"
+        if number not in self._headers:
+            self._headers[number] = read_header(path)["clips"]
+        return path, self._headers[number]
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_open": {}}  # open files cannot be sent to worker processes
+
+def _read_clip(path: Path, prefix: str) -> dict[str, Tensor]:
+    """The tensors of a clip, whose names begin with the prefix, once their shapes and numbers are known to be sound."""
+    with open_tensors(path, _EXPECTED) as shard:
+        names = [name for name in shard.keys() if name.startswith(prefix)]  # noqa: SIM118
+        tensors: dict[str, Tensor] = {name.removeprefix(prefix): shard.get_tensor(name) for name in names}
+    for name, dimensions in _DIMENSIONS.items():
+        if name not in tensors:
+            raise SightlineError(f"{path} has no {prefix}{name}: expected {_EXPECTED}.")
+        if tensors[name].ndim != dimensions:
+            raise SightlineError(f"{path}: {prefix}{name} has {tensors[name].ndim} dimensions, expected {dimensions}.")
+    require_real(path, tensors.items())
+    if len(tensors["text"]) > MAX_SEQUENCE_LENGTH:
+        raise SightlineError(
+            f"{path}: {prefix}text has {len(tensors['text'])} tokens, expected at most {MAX_SEQUENCE_LENGTH}."
+        )
+    if "condition" in tensors and tensors["condition"].shape[1:] != tensors["latents"].shape[1:]:
+        raise SightlineError(f"{path}: {prefix}condition has another size than the latents, expected the same.")
+    return tensors

@@ -12,8 +12,9 @@ from PIL import Image
 
 from sightline.data.clip import Skips
 from sightline.data.sources.re10k import RealEstate10K
+from sightline.documents import read_json
 from sightline.errors import SightlineError
-from sightline.files import read_json, reason, write_atomic
+from sightline.files import reason, write_atomic
 
 PROMPT = "Describe this place in one sentence: the room or scene, its furniture and materials, and the light."
 _SAVE_EVERY = 100  # shots, after which the file is written again

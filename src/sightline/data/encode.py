@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sightline.backbones import shipped
 from sightline.backbones.pipelines import load_vae
-from sightline.backbones.stock import WanImageToVideoPipeline, WanPipeline, model_errors
+from sightline.backbones.stock import SAFETENSORS, WanImageToVideoPipeline, WanPipeline, model_errors
 from sightline.backbones.tiny import tiny_by_name
 from sightline.backbones.weights_digest import weights_digest
 from sightline.cameras.token_grid import TokenStride
@@ -52,7 +52,8 @@ def load_encoder(
         patch_size = WanTransformer3DModel.load_config(model, subfolder="transformer")["patch_size"]
         # DiffusionPipeline.from_pretrained would load the transformers in spite of transformer=None.
         without = {"transformer": None, "transformer_2": None}
-        pipe = _PIPELINES[name].from_pretrained(model, vae=vae, dtype=as_dtype(dtype, device), **without)
+        options = {"vae": vae, "dtype": as_dtype(dtype, device), **without, **SAFETENSORS}
+        pipe = _PIPELINES[name].from_pretrained(model, **options)
     return ClipEncoder(pipe.to(device), patch_size)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
-from sightline.data.cached import CachedClips
+from sightline.data.cached import CachedClips, IndexEntry
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.latents import LatentClip
 from sightline.errors import SightlineError
@@ -30,7 +30,7 @@ class JoinedCaches:
         first = self.caches[0]
         for cache in self.caches[1:]:
             _require_same_encoder(first, cache)
-        self.entries: list[dict[str, Any]] = []
+        self.entries: list[IndexEntry] = []
         self._places: list[tuple[CachedClips, int]] = []
         found: dict[tuple[str, str], Path] = {}
         for cache in self.caches:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import typing
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -22,6 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from sightline.errors import SightlineError
+from sightline.settings import convert
 
 STAGES = ("embed", "input", "rotate", "inject", "attend", "output")
 
@@ -199,4 +201,9 @@ class Encoding(ABC):
             raise SightlineError(
                 f"encoding {cls.name!r} has the unknown setting {unknown[0]!r}: expected {sorted(known)}."
             )
+        hints = typing.get_type_hints(cls)
+        settings = {key: convert(hints[key], value, key) for key, value in settings.items()}
+        for key, value in settings.items():
+            if isinstance(value, float) and abs(value) > torch.finfo(torch.float32).max:
+                raise SightlineError(f"{key} is {value:g}: expected a number that float32 can hold.")
         return cls(**settings)

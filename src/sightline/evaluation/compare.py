@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from sightline.documents import read_json
 from sightline.errors import SightlineError
 from sightline.evaluation.efficiency_tables import write_efficiency_comparison
 from sightline.evaluation.gather import group_means
@@ -27,7 +28,7 @@ from sightline.evaluation.results import (
 from sightline.evaluation.run import refuse_run_folder
 from sightline.evaluation.scores import FAILED, POSE_SCORE, SCORES
 from sightline.evaluation.tables import NO_VALUE, format_number, grid, markdown
-from sightline.files import read_json, write_atomic
+from sightline.files import write_atomic
 
 RESAMPLES, LEVEL = 10_000, 0.95
 MIN_PAIRS = 6  # with fewer pairs, not even a unanimous sign test reaches 0.05

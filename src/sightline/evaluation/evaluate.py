@@ -13,6 +13,7 @@ from sightline.cameras import moves
 from sightline.checks import whole_number
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.split import Part
+from sightline.documents import read_json
 from sightline.errors import SightlineError
 from sightline.evaluation.cases import Cases, Selection, StandardCases, default_sources
 from sightline.evaluation.choose import choose_estimator, choose_reference
@@ -24,7 +25,6 @@ from sightline.evaluation.results import RESULTS, CaseSettings, RunResults, Samp
 from sightline.evaluation.revisit import RevisitCases
 from sightline.evaluation.run import Run, prepare, withdraw, work
 from sightline.evaluation.scoring import Against
-from sightline.files import read_json
 from sightline.generation.model import Model, ModelOptions
 from sightline.generation.plan import Plan
 from sightline.parsing import parse_query

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from sightline.cameras.formats._arrays import npz_array, npz_names
+from sightline.cameras.formats._files import InputFile
 from sightline.evaluation.metrics.frechet import FrechetDistance, frechet
 from sightline.evaluation.metrics.suite import METRICS
 from sightline.evaluation.results import (
@@ -105,12 +108,17 @@ def _distances(output: Path, clips: Sequence[ClipResult]) -> dict[str, FrechetDi
 
 
 def _read_features(output: Path, clips: Sequence[ClipResult], name: str) -> dict[str, list[np.ndarray]]:
-    """The features of all clips, by metric."""
+    """The features of all clips, by metric, each [N, D] with one D."""
     features: dict[str, list[np.ndarray]] = {}
     for clip in clips:
-        file = output / "clips" / clip.name / name
-        if file.is_file():
-            with np.load(file, allow_pickle=False) as arrays:
-                for metric in arrays.files:
-                    features.setdefault(metric, []).append(arrays[metric])
+        path = output / "clips" / clip.name / name
+        if os.path.isfile(path):  # unlike Path.is_file, False for names that no file can have
+            file = InputFile(path)
+            for metric in npz_names(file):
+                array, known = npz_array(file, metric), features.setdefault(metric, [])
+                if array.ndim != 2 or not np.isfinite(array).all() or (known and known[0].shape[1] != array.shape[1]):
+                    raise file.error(
+                        f"found {metric} of shape {list(array.shape)}, expected finite features [N, D] as of other clips."
+                    )
+                known.append(array)
     return features

@@ -10,6 +10,7 @@ from sightline.evaluation.page import write_page
 from sightline.evaluation.plots import draw_errors, draw_score_boxes
 from sightline.evaluation.results import RunResults
 from sightline.evaluation.tables import markdown
+from sightline.figures import picture_or_warning
 from sightline.files import write_atomic
 
 TABLE, PAGE = "table.md", "report.html"
@@ -27,6 +28,10 @@ def write_report(output: Path, names: Sequence[str], label: str) -> RunResults:
 
 def draw_plots(runs: Sequence[RunResults], output: Path) -> list[Path]:
     """Draw the plots of a report; returns those that have something to show."""
-    errors, boxes = output / "plots" / "errors.png", output / "plots" / "clips.png"
-    drawn = {errors: draw_errors(runs, errors), boxes: draw_score_boxes(runs, boxes)}
-    return [file for file, has_data in drawn.items() if has_data]
+    drawn = []
+    for name, draw in (("errors.png", draw_errors), ("clips.png", draw_score_boxes)):
+        file = output / "plots" / name
+        with picture_or_warning(file):
+            if draw(runs, file):
+                drawn.append(file)
+    return drawn

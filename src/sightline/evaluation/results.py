@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sightline.checks import check_seed, number, shown, whole_number
+from sightline.documents import read_json
 from sightline.errors import SightlineError
 from sightline.evaluation.metrics.frechet import FrechetDistance
-from sightline.files import read_json, write_atomic
+from sightline.evaluation.scores import POSE_SCORE
+from sightline.files import write_atomic
 from sightline.settings import from_dict
 
 SETTINGS, SCORES_FILE, RESULTS = "settings.json", "scores.json", "results.json"
@@ -29,6 +32,12 @@ class Sampling:
     seed: int = 0
     blind: bool = False
     negative_prompt: str | None = None
+
+    def __post_init__(self) -> None:
+        whole_number("num_inference_steps", self.num_inference_steps)
+        number("guidance_scale", self.guidance_scale)
+        number("camera_guidance_scale", self.camera_guidance_scale)
+        check_seed(self.seed)
 
 
 @dataclass(frozen=True)
@@ -90,6 +99,9 @@ class RunSettings:
     weights: dict[str, str]
     sightline: str
     paper: PaperRecord | None = None
+
+    def __post_init__(self) -> None:
+        _require_protocol(self.protocol)
 
     def flat(self) -> dict[str, Any]:
         """All settings by name, those of `sampling` and `cases` included, as json holds them."""
@@ -185,10 +197,18 @@ class RunResults:
     distances: dict[str, FrechetDistance]
     clips: list[ClipResult]
 
+    def __post_init__(self) -> None:
+        _require_protocol(self.protocol)
+
     @property
     def failures(self) -> list[tuple[str, Failure]]:
         """Every failure with the name of its clip."""
         return [(clip.name, failure) for clip in self.clips for failure in clip.failures]
+
+
+def _require_protocol(protocol: str) -> None:
+    if protocol not in POSE_SCORE:
+        raise SightlineError(f"protocol is {shown(protocol)}: expected one of {', '.join(POSE_SCORE)}.")
 
 
 def to_json(value: Any) -> Any:

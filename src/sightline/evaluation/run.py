@@ -33,7 +33,7 @@ from sightline.evaluation.results import (
 )
 from sightline.evaluation.scoring import SCORERS, Against, ClipScorer
 from sightline.evaluation.units import drawn_with
-from sightline.figures import draw_trajectories
+from sightline.figures import draw_trajectories, picture_or_warning
 from sightline.files import atomic_folder
 from sightline.generation.generate import generate
 from sightline.generation.model import Model
@@ -225,10 +225,11 @@ def _write_clip(folder: Path, video: np.ndarray, scorer: ClipScorer) -> None:
         save_video(case.ground_truth, folder / "true.mp4", fps=case.trajectory.fps)
     for name, trajectory in scorer.trajectories.items():
         trajectory.save(folder / f"{name.replace(' ', '-')}.json")
-    estimated = {name: one for name, one in scorer.trajectories.items() if name != "commanded"}
-    shown = {"commanded": case.trajectory, **drawn_with(case.trajectory, estimated)}
-    shown = {name: trajectory for name, trajectory in shown.items() if len(trajectory) > 1}
-    draw_trajectories(list(shown.values()), folder / "trajectories.png", case.name, [*shown])
+    with picture_or_warning(f"{case.name}/trajectories.png"):
+        estimated = {name: one for name, one in scorer.trajectories.items() if name != "commanded"}
+        shown = {"commanded": case.trajectory, **drawn_with(case.trajectory, estimated)}
+        shown = {name: trajectory for name, trajectory in shown.items() if len(trajectory) > 1}
+        draw_trajectories(list(shown.values()), folder / "trajectories.png", case.name, [*shown])
     for file, features in ((GENERATED_FEATURES, scorer.generated_features), (REAL_FEATURES, scorer.real_features)):
         if features:
             np.savez_compressed(folder / file, **features)  # type: ignore[arg-type]  # any name is an array's

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sightline.digests import file_digest, json_digest
+from sightline.documents import read_json
 from sightline.errors import SightlineError
 from sightline.evaluation.results import RESULTS, RunResults, read_result, write_result
 from sightline.evaluation.tables import format_number, grid
-from sightline.files import atomic_folder, read_json, reason, write_atomic
+from sightline.files import atomic_folder, reason, write_atomic
 
 DIMENSIONS = (
     "subject_consistency", "background_consistency", "motion_smoothness", "dynamic_degree", "aesthetic_quality",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sightline.figures.inspection import draw_ray_form, draw_score_terms
     from sightline.figures.moments import draw_moments
     from sightline.figures.scores import BoxPanel, CurvePanel, draw_boxes, draw_error_curves
-    from sightline.figures.style import COLOURS, check_figure_path, save_figure
+    from sightline.figures.style import COLOURS, check_figure_path, picture_or_warning, save_figure
     from sightline.figures.trajectories import draw_trajectories
 
 # The module of each name that needs matplotlib, imported on first use. contact_sheet is imported above: its function has the
@@ -39,6 +39,7 @@ _NAMES = {
     "draw_error_curves": "scores",
     "COLOURS": "style",
     "check_figure_path": "style",
+    "picture_or_warning": "style",
     "save_figure": "style",
     "draw_trajectories": "trajectories",
 }
@@ -61,6 +62,7 @@ __all__ = [
     "draw_ray_form",
     "draw_score_terms",
     "draw_trajectories",
+    "picture_or_warning",
     "save_figure",
     "side_by_side",
 ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from sightline.figures.style import save_figure
+from sightline.figures.style import save_figure, tick_name
 
 _OTHER = "#5b7c99"
 
@@ -34,7 +34,11 @@ def draw_bars(
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axis, panel in zip(axes, panels, strict=True):
         names, values = [name for name, _ in panel.bars], [value for _, value in panel.bars]
-        drawn = axis.barh(names, values, color=[(colours or {}).get(name.split()[0], _OTHER) for name in names])
+        drawn = axis.barh(
+            [tick_name(name) for name in names],
+            values,
+            color=[(colours or {}).get(name.split()[0], _OTHER) for name in names],
+        )
         axis.bar_label(drawn, fmt="%.3g", padding=3, fontsize=8)
         axis.invert_yaxis()
         axis.set_title(panel.title, loc="left", fontsize=10)

@@ -50,9 +50,12 @@ def side_by_side(*videos: Any) -> np.ndarray:  # [T, H, W, 3] each -> [T, H, sum
 
 def _shorten(text: str, font: Any, width: int) -> str:
     """The text on one line, cut to the width."""
-    text = " ".join(text.split())
+    text = " ".join(text[: 4 * width].split())  # no letter is narrower than a quarter of a pixel
+    text = text.encode("utf-8", "replace").decode()
     if font.getlength(text) <= width:
         return text
-    while text and font.getlength(f"{text}...") > width:
-        text = text[:-1]
-    return f"{text.rstrip()}..."
+    fitting, too_long = 0, len(text)
+    while too_long - fitting > 1:
+        middle = (fitting + too_long) // 2
+        fitting, too_long = (middle, too_long) if font.getlength(f"{text[:middle]}...") <= width else (fitting, middle)
+    return f"{text[:fitting].rstrip()}..."

@@ -12,7 +12,18 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from sightline.cameras.plucker import MIN_MOMENT
-from sightline.figures.style import COLOURS, FAINT, INK, LINE, QUIET, check_figure_path, new_figure, save_figure
+from sightline.figures.style import (
+    COLOURS,
+    FAINT,
+    INK,
+    LINE,
+    QUIET,
+    check_figure_path,
+    new_figure,
+    plain_texts,
+    save_figure,
+    tick_name,
+)
 
 if TYPE_CHECKING:
     from sightline.data.stats import SourceStatistics
@@ -45,6 +56,7 @@ def draw_moments(sources: Sequence[SourceStatistics], path: str | Path | None = 
     figure.text(
         0.025, 1 - 0.32 / height, "how far rays pass from the first camera, |m|", fontsize=14, color=INK, weight="bold"
     )
+    plain_texts(figure)
     if target is not None:
         save_figure(figure, target)
     return figure
@@ -80,7 +92,8 @@ def _draw_stage(axes: Axes, title: str, values: list[Tensor], edges: np.ndarray,
     axes.set_xscale("log")
     axes.set(xlim=(edges[0], edges[-1]), ylim=(-0.08, len(values)))
     axes.set_title(title, loc="left", fontsize=9, color=QUIET, pad=5)
-    axes.set_yticks([len(values) - 1 - row + 0.3 for row in range(len(names))], names, fontsize=9, color=INK)
+    rows = [len(values) - 1 - row + 0.3 for row in range(len(names))]
+    axes.set_yticks(rows, [tick_name(name) for name in names], fontsize=9, color=INK)
     axes.grid(axis="x", color=FAINT, linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(colors=QUIET, labelsize=8, length=0, which="both")

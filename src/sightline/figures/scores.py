@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from sightline.figures.style import COLOURS, FAINT, INK, QUIET, new_figure, save_figure
+from sightline.figures.style import COLOURS, FAINT, INK, QUIET, new_figure, save_figure, tick_name
 
 _COLUMNS = 4  # panels in a row of boxes
 
@@ -86,7 +86,7 @@ def _draw_boxes(axes: Axes, panel: BoxPanel) -> None:
     for line in drawn["medians"]:
         line.set(color=INK, lw=1.2)
     labels = [label if len(label) < 24 else f"{label[:22]}..." for label, _ in boxes]
-    axes.set_xticks(positions, labels, rotation=15, ha="right")
+    axes.set_xticks(positions, [tick_name(label) for label in labels], rotation=15, ha="right")
 
 
 def _style(axes: Axes, title: str, xlabel: str) -> None:

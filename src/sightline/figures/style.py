@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sightline.errors import SightlineError
-from sightline.files import atomic_write
+from sightline.files import atomic_write, reason
+
+_log = logging.getLogger("sightline")
+_MAX_LETTERS, _MAX_TICK_LETTERS = 200, 40  # of a title or a name in a figure, and of the label of a tick
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,7 +49,40 @@ def check_figure_path(path: str | Path) -> Path:
     return target
 
 
+def plain_texts(figure: Figure) -> None:
+    """Show names as they are written: not as formulas between dollar signs, and cut to a length that can be drawn quickly."""
+    from matplotlib.text import Text  # here, as all of matplotlib: importing it takes a while
+
+    for text in figure.findobj(Text):
+        written = shorten(text.get_text(), _MAX_LETTERS)
+        if written != text.get_text():
+            text.set_text(written)
+        if "$" in written.replace(r"\$", ""):
+            text.set_parse_math(False)
+
+
+def tick_name(name: str) -> str:
+    """A name as the label of a tick. Ticks write their labels anew when they are drawn, so their text is made plain before."""
+    return shorten(name, _MAX_TICK_LETTERS).replace("$", r"\$")
+
+
+def shorten(text: str, letters: int) -> str:
+    """At most so many letters, without the halves of characters that no font can draw."""
+    text = text.encode("utf-8", "replace").decode()
+    return text if len(text) <= letters else f"{text[: letters - 3].rstrip()}..."
+
+
 def save_figure(figure: Figure, path: str | Path, dpi: int = 150) -> None:
     """Write the figure atomically, in the format that its suffix names."""
     with atomic_write(check_figure_path(path)) as temporary:
+        plain_texts(figure)
         figure.savefig(temporary, dpi=dpi)
+
+
+@contextmanager
+def picture_or_warning(path: str | Path) -> Iterator[None]:
+    """Draw a picture that accompanies a result. If that fails, a warning says so, and the result is kept without it."""
+    try:
+        yield
+    except Exception as error:
+        _log.warning("%s cannot be drawn (%s): everything else is kept.", path, reason(error))

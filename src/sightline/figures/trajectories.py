@@ -17,7 +17,7 @@ from mpl_toolkits.mplot3d.axes3d import Axes3D
 from sightline.cameras import lens, se3
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
-from sightline.figures.style import FAINT, INK, LINE, QUIET, check_figure_path, new_figure, save_figure
+from sightline.figures.style import FAINT, INK, LINE, QUIET, check_figure_path, new_figure, plain_texts, save_figure
 from sightline.figures.trajectory_views import TrajectoryView, trajectory_views
 
 _INCHES = (12.0, 6.75)
@@ -50,6 +50,7 @@ def draw_trajectories(
     _draw_from_above(figure.add_axes(_ABOVE), views)
     _draw_over_time([figure.add_axes((0.64, bottom, 0.335, 0.085)) for bottom in (0.33, 0.20, 0.07)], views)
     _draw_heading(figure, trajectories, views, title, labels)
+    plain_texts(figure)
     if target is not None:
         save_figure(figure, target)
     return figure

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from sightline.documents import cannot_read, read_json, read_text
 from sightline.errors import SightlineError
-from sightline.files import read_json, reason
+from sightline.files import reason
 from sightline.generation.job import Job
 from sightline.generation.model import Model
 from sightline.generation.outputs import is_finished, run_job
@@ -88,8 +89,8 @@ def _is_finished(model: Model, job: Job, overwrite: bool) -> bool:
 def _rows(file: Path) -> list[Any]:
     if file.suffix.lower() != ".csv":
         return read_json(file, "a list of jobs", list)
+    expected = "a .json or .csv of jobs"
     try:
-        text = file.read_text(encoding="utf-8-sig")  # spreadsheets put a byte-order mark in front
-        return list(csv.DictReader(text.splitlines()))
-    except (OSError, ValueError, csv.Error) as error:
-        raise SightlineError(f"{file} cannot be read ({reason(error)}): expected a .json or .csv of jobs.") from None
+        return list(csv.DictReader(read_text(file, expected).splitlines()))
+    except csv.Error as error:
+        raise cannot_read(file, reason(error), expected) from None

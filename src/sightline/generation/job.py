@@ -12,7 +12,13 @@ from tyro.conf import arg
 from sightline.cameras.options import FILE_ONLY, MOVE_ONLY, LensOptions, MoveOptions, ReadOptions
 from sightline.checks import check_seed, number, whole_number
 from sightline.errors import SightlineError
-from sightline.option_types import OptionalFile, OptionalFloat, OptionalInt, OptionalSize, OptionalText
+from sightline.option_types import (
+    OptionalFile,
+    OptionalFloat,
+    OptionalInt,
+    OptionalSize,
+    OptionalText,
+)
 from sightline.parsing import parse_size
 
 DEFAULT_MOVE, DEFAULT_STYLE = "orbit:30", "orbit"
@@ -73,6 +79,8 @@ class Job(MoveOptions, ReadOptions):
             number("guidance_scale", self.guidance_scale)
         number("camera_guidance_scale", self.camera_guidance_scale)
         check_seed(self.seed)
+        if self.world is not None:
+            check_seed(self.world, "world")
         if self.size is not None:
             parse_size(self.size)
         return self

@@ -15,9 +15,10 @@ import torch
 
 from sightline import __version__
 from sightline.digests import file_digest
+from sightline.documents import read_json
 from sightline.errors import SightlineError
-from sightline.figures import contact_sheet, side_by_side
-from sightline.files import atomic_folder, read_json, require_empty, write_atomic
+from sightline.figures import contact_sheet, picture_or_warning, side_by_side
+from sightline.files import atomic_folder, require_empty, write_atomic
 from sightline.generation.generate import generate
 from sightline.generation.job import DEFAULT_MOVE, Job
 from sightline.generation.model import Model, ModelOptions
@@ -115,8 +116,10 @@ def _write(folder: Path, model: Model, job: Job, plan: Plan, video: np.ndarray, 
         save_video(truth, folder / "true.mp4", fps=trajectory.fps)
         save_video(side_by_side(truth, video), folder / "side-by-side.mp4", fps=trajectory.fps)
         videos, captions = [truth, video], ["true", f"generated | {captions[0]}"]
-    contact_sheet(videos, captions).save(folder / "sheet.png")
-    trajectory.plot(folder / "trajectory.png", title=title)
+    with picture_or_warning(job.output / "sheet.png"):
+        contact_sheet(videos, captions).save(folder / "sheet.png")
+    with picture_or_warning(job.output / "trajectory.png"):
+        trajectory.plot(folder / "trajectory.png", title=title)
     trajectory.save(folder / "trajectory.json")
     result["video_sha256"] = file_digest(folder / "video.mp4")
     result["seconds"] = round(time.monotonic() - started, 1)

@@ -12,10 +12,11 @@ from transformers import AutoTokenizer, UMT5Config, UMT5EncoderModel
 
 from sightline.backbones.model_info import LAB
 from sightline.backbones.packed_weights import load_component
-from sightline.backbones.stock import WanImageToVideoPipeline
+from sightline.backbones.stock import SAFETENSORS, WanImageToVideoPipeline
 from sightline.checks import whole_number
+from sightline.documents import read_json
 from sightline.errors import SightlineError
-from sightline.files import atomic_folder, read_json
+from sightline.files import atomic_folder
 
 NUM_FRAMES, SIZE = LAB.num_frames, LAB.width
 LATENT_CHANNELS, LATENT_STRIDE = 16, 8
@@ -102,7 +103,7 @@ def assemble(output: Path, vae: Path, text: Path, transformer: Path | WanTransfo
     dtype = torch.bfloat16
     pipe = WanImageToVideoPipeline(
         tokenizer=AutoTokenizer.from_pretrained(text / "tokenizer"),
-        text_encoder=UMT5EncoderModel.from_pretrained(text / "text_encoder", dtype=dtype),
+        text_encoder=UMT5EncoderModel.from_pretrained(text / "text_encoder", dtype=dtype, **SAFETENSORS),
         vae=load_component(AutoencoderKLWan, vae, dtype),
         transformer=(
             load_component(WanTransformer3DModel, transformer, torch.float32)

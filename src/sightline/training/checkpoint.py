@@ -12,6 +12,7 @@ complete. With several machines, the run's folder must be on a file system that 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,10 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from sightline.documents import read_json
 from sightline.errors import SightlineError
-from sightline.files import give_usual_modes, read_json
+from sightline.files import give_usual_modes
+from sightline.settings import from_dict
 from sightline.training.shards import (
     WriteError,
     incomplete_tensor,
@@ -129,8 +132,8 @@ def load_checkpoint(
             f"{path} was trained from another base model ({state.base[:12]}): this run's is {base[:12]}."
         )
     for file in state.files:
-        if not (path / file).is_file():
-            raise SightlineError(f"{path / file} is missing: expected a complete checkpoint.")
+        if not os.path.isfile(path / file):  # unlike Path.is_file, False for names that no file can have
+            raise SightlineError(f"{(path / file[:200])} is missing: expected a complete checkpoint.")
     names = set(saved_tensors(path / "weights"))
     if names != set(trainable):
         odd = sorted(names ^ set(trainable))[0]
@@ -141,6 +144,10 @@ def load_checkpoint(
     if optimizer is not None:
         for name in saved_tensors(path / "optimizer"):
             parameter_name, _, moment = name.rpartition(".")
+            if parameter_name not in trainable or moment not in _MOMENTS:
+                raise SightlineError(
+                    f"{path / 'optimizer'} holds {name}: expected {' and '.join(_MOMENTS)} of parameters."
+                )
             moments = optimizer.state[trainable[parameter_name]]
             moments[moment] = torch.zeros_like(trainable[parameter_name], memory_format=torch.preserve_format)
             moments["step"] = torch.tensor(float(state.step))
@@ -182,11 +189,8 @@ def find_checkpoint(run: Path, which: str) -> Path | None:
 
 
 def read_state(path: Path) -> State:
-    content = read_json(path / "state.json", expected="a checkpoint")
-    try:
-        files = tuple(map(str, content["files"]))
-        return State(int(content["step"]), float(content["seconds"]), str(content["base"]), files)
-    except (ValueError, KeyError, TypeError):
-        raise SightlineError(
-            f"{path / 'state.json'} holds {sorted(content)}: expected step, seconds, base and files of a checkpoint."
-        ) from None
+    file = path / "state.json"
+    state: State = from_dict(State, read_json(file, "the state of a checkpoint"), f"{file}: ")
+    if state.step < 0:
+        raise SightlineError(f"{file}: step is {state.step}, expected at least 0.")
+    return state

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sightline.checks import shown
+from sightline.documents import read_json, read_json_lines
 from sightline.errors import SightlineError
 from sightline.figures import LossCurve, draw_loss_curves
-from sightline.files import read_json
+from sightline.settings import convert
 
 _HELD_OUT = {  # what validation writes: name in the log, and label in the legend
     "loss": "held out",
@@ -25,9 +26,11 @@ def read_log(run: Path) -> list[dict[str, Any]]:
     """The lines of a run's log; or, in the folder of a stage of the lab, the curve that it measured."""
     file, measured = run / "log.jsonl", run / "measured.json"
     if file.is_file():
-        lines = list(_read_lines(file))
+        lines = [_check_line(line, f"{file}, line {at}: ") for at, line in read_json_lines(file, "the log of a run")]
     elif measured.is_file():
-        file, lines = measured, read_json(measured, "measurements of sightline lab").get("curve", [])
+        file, expected = measured, "measurements of sightline lab"
+        curve = convert(list[dict[str, Any]], read_json(measured, expected).get("curve", []), f"{measured}: curve")
+        lines = [_check_line(line, f"{measured}: ") for line in curve]
     else:
         raise SightlineError(
             f"{run} has no log.jsonl or measured.json: expected the folder of a run that sightline train or lab wrote."
@@ -37,13 +40,14 @@ def read_log(run: Path) -> list[dict[str, Any]]:
     return lines
 
 
-def _read_lines(file: Path) -> Iterator[dict[str, Any]]:
-    """The lines that are complete JSON: a killed run may leave half a line at the end."""
-    for line in file.read_text().splitlines():
-        try:
-            yield json.loads(line)
-        except ValueError:
-            continue
+def _check_line(line: Any, place: str) -> dict[str, Any]:
+    """A line whose steps and losses are numbers, finite or not. Half a line of a killed run may read as a number: it is empty."""
+    if not isinstance(line, dict):
+        return {}
+    for name in ("step", "validation", *_HELD_OUT):
+        if name in line and (isinstance(line[name], bool) or not isinstance(line[name], int | float)):
+            raise SightlineError(f"{place}{name} is {shown(line[name])}: expected a number.")
+    return line
 
 
 def running_mean(values: Sequence[float], window: int) -> np.ndarray:
@@ -63,7 +67,7 @@ def draw_curves(runs: Sequence[Path], output: Path, window: int = 100) -> None:
 
 def _loss_curve(run: Path, window: int) -> LossCurve:
     lines = read_log(run)
-    steps = [line for line in lines if "step" in line and math.isfinite(line["loss"])]
+    steps = [line for line in lines if "step" in line and math.isfinite(line.get("loss", math.nan))]
     losses = running_mean([line["loss"] for line in steps], window)
     held_out = {
         label: [(line["validation"], line[name]) for line in lines if "validation" in line and name in line]

@@ -11,7 +11,8 @@ from typing import Annotated, Any, Literal
 import tyro
 import yaml
 
-from sightline.checks import number, whole_number
+from sightline.checks import check_seed, number, whole_number
+from sightline.documents import read_yaml
 from sightline.errors import SightlineError
 from sightline.parsing import parse_shape
 from sightline.settings import flatten, from_dict, to_builtin
@@ -192,6 +193,11 @@ class Recipe:
                 whole_number(f"{section}.{name}", getattr(getattr(self, section), name))
         whole_number("checkpointing_steps", self.checkpointing_steps)
         whole_number("checkpoints_total_limit", self.checkpoints_total_limit)
+        for name, value in flatten(dataclasses.asdict(self)).items():
+            if isinstance(value, float):
+                number(name, value)
+        if optimizer.max_seconds is not None:
+            number("optimizer.max_seconds", optimizer.max_seconds, above=0.0)
         number("optimizer.max_grad_norm", optimizer.max_grad_norm, above=0.0)
         # AdamW moves every weight by about its learning rate, so a larger one only destroys the model.
         number("optimizer.learning_rate", optimizer.learning_rate, above=0.0, at_most=1.0)
@@ -202,7 +208,7 @@ class Recipe:
             number(f"optimizer.{name}", getattr(optimizer, name), at_least=0.0)
         number("data.num_workers", data.num_workers, at_least=0.0)
         number("validation.num_videos", validation.num_videos, at_least=0.0)
-        number("seed", self.seed, at_least=0.0)
+        check_seed(self.seed)
         number("validation.guidance_scale", validation.guidance_scale)
         for name in ("image_to_video_prob", "text_dropout", "camera_dropout", "log_scale_prob"):
             _check_fraction(f"objective.{name}", getattr(objective, name))
@@ -259,17 +265,7 @@ class Recipe:
     def from_yaml(cls, path: str | Path) -> Recipe:
         """Read a recipe. A setting that does not exist is refused in a sentence that names it and the possible ones."""
         file = find_recipe(path)
-        try:
-            content = yaml.safe_load(file.read_text())
-        except (OSError, UnicodeDecodeError) as error:
-            raise SightlineError(f"{file} cannot be read ({error}): expected a recipe in YAML.") from None
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            line = f", line {mark.line + 1}" if mark else ""
-            raise SightlineError(
-                f"{file}{line} is not YAML ({getattr(error, 'problem', error)}): expected a recipe."
-            ) from None
-        return from_dict(cls, content or {}, f"{file}: ")
+        return from_dict(cls, read_yaml(file, "a recipe in YAML"), f"{file}: ")
 
     def with_encoding(self, encoding: dict[str, Any] | None) -> Recipe:
         """This recipe with another camera encoding, or with none."""

@@ -15,13 +15,15 @@ from pathlib import Path
 
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from torch import Tensor
 from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
+from sightline.documents import cannot_read
 from sightline.errors import SightlineError
 from sightline.files import reason
+from sightline.tensors import open_tensors
 
 
 class WriteError(Exception):
@@ -51,9 +53,10 @@ def load_shards(folder: Path, tensors: Mapping[str, Tensor]) -> None:
     with _single_process_allowed():
         try:
             dcp.load(dict(tensors), storage_reader=dcp.HuggingFaceStorageReader(str(folder)))
-        except CheckpointException as error:
+        except Exception as error:  # a CheckpointException, or what damaged parts raise while the reading is planned
+            cause = _cause(error) if isinstance(error, CheckpointException) else error
             raise SightlineError(
-                f"{folder} cannot be read ({reason(_cause(error))}): expected a complete checkpoint."
+                f"{folder} cannot be read ({reason(cause)}): expected a complete checkpoint."
             ) from None
 
 
@@ -61,13 +64,14 @@ def saved_tensors(folder: Path) -> dict[str, TensorStorageMetadata]:
     """Size and parts of every tensor in a folder, from the headers of its files; a damaged file is refused by name."""
     if not folder.is_dir():
         return {}
+    expected = "a complete checkpoint"
     for file in shard_files(folder):
-        try:
-            with safe_open(file, framework="pt"):
-                pass
-        except (OSError, SafetensorError) as error:
-            raise SightlineError(f"{file} cannot be read ({reason(error)}): expected a complete checkpoint.") from None
-    metadata = dcp.HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
+        with open_tensors(file, expected):
+            pass
+    try:
+        metadata = dcp.HuggingFaceStorageReader(str(folder)).read_metadata().state_dict_metadata
+    except Exception as error:  # of headers that are sound safetensors but say nothing sensible about their parts
+        raise cannot_read(folder, reason(error), expected) from None
     return {name: tensor for name, tensor in metadata.items() if isinstance(tensor, TensorStorageMetadata)}
 
 

@@ -25,7 +25,7 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
     for _ in range(chance.randint(1, 3)):
         kinds = [_flip, _delete, _truncate, _insert, _repeat, _line_twice, _line_gone, _number, _number, _number]
         if data[:1] in (b"{", b"["):
-            kinds += [_json_value] * 5
+            kinds += [json_value] * 5
         data = chance.choice(kinds)(data, chance)
     return data
 
@@ -81,7 +81,7 @@ def _number(data: bytes, chance: random.Random) -> bytes:
     return data[: match.start()] + chance.choice(NASTY_TOKENS) + data[match.end() :]
 
 
-def _json_value(data: bytes, chance: random.Random) -> bytes:
+def json_value(data: bytes, chance: random.Random) -> bytes:
     """Another value, or none, somewhere in the document; deeper places are as likely as shallow ones."""
     try:
         document = json.loads(data)

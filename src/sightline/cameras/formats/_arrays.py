@@ -66,6 +66,12 @@ def npz_array(file: InputFile, name: str) -> np.ndarray:
     return parse_npy(file, data, name)
 
 
+def npz_names(file: InputFile) -> list[str]:
+    """The names of the arrays of an npz."""
+    with _open_archive(file) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist() if name.endswith(".npy")]
+
+
 def npy_bytes(array: np.ndarray) -> bytes:
     stream = io.BytesIO()
     np.save(stream, array, allow_pickle=False)

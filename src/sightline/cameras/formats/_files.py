@@ -11,8 +11,10 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from sightline.checks import shown
+from sightline.documents import DocumentError, parse_json
 from sightline.errors import SightlineError
 from sightline.files import reason
 
@@ -97,17 +99,10 @@ class InputFile:
 
     @cached_property
     def json(self) -> Any:
-        text = self.text
         try:
-            return json.loads(text, parse_constant=_refuse_constant)
-        except json.JSONDecodeError as error:
-            raise self.error(f"found text that is not JSON ({error.msg}), expected valid JSON.", error.lineno) from None
-        except RecursionError:
-            raise self.error("found JSON nested too deeply, expected a flat list of frames.") from None
-        except ValueError as error:  # a constant refused below, or an integer of thousands of digits
-            raise self.error(
-                f"found a number that cannot be read ({reason(error)}), expected finite numbers."
-            ) from None
+            return parse_json(self.text)
+        except DocumentError as error:
+            raise self.error(f"found text that cannot be read ({error}), expected JSON.", error.line) from None
 
     # -- values -------------------------------------------------------------------------------------------------
 
@@ -175,18 +170,6 @@ class InputFile:
             raise self.error(f"found {count} frames, expected from 1 to {MAX_FRAMES}.")
 
 
-def shown(value: Any) -> str:
-    """A value shortened for an error: containers by their size, text and numbers as written."""
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    if isinstance(value, dict):
-        return f"an object of {len(value)}"
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 10**30:
-        return "an integer of more than 30 digits"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
 def natural_key(name: str) -> list[tuple[int, int, str]]:
     """A sort key that puts frame_2 before frame_10: digits compare as numbers (up to 18 of them), the rest as text."""
     key: list[tuple[int, int, str]] = []
@@ -218,10 +201,6 @@ def json_text(document: dict[str, Any] | list[Any]) -> str:
 def number_rows(rows: Sequence[Sequence[float]]) -> str:
     """Text lines of space-separated numbers that read back to the same float64."""
     return "".join(" ".join(map(repr, row)) + "\n" for row in rows)
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(name)
 
 
 def _describe_shape(shape: tuple[int, ...]) -> str:

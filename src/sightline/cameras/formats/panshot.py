@@ -23,8 +23,9 @@ from sightline.cameras.formats._files import InputFile, shown
 from sightline.cameras.formats._format import Format
 from sightline.cameras.lens import intrinsics_from_fov
 from sightline.cameras.trajectory import Trajectory
+from sightline.documents import DocumentError, parse_json
 from sightline.errors import SightlineError
-from sightline.files import reason, write_atomic
+from sightline.files import write_atomic
 
 
 def read(
@@ -122,9 +123,9 @@ def _entries(table: InputFile) -> list[tuple[int, dict[str, Any]]]:
     entries = []
     for line, text in table.rows:
         try:
-            entry = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise table.error(f"found text that is not JSON ({reason(error)}), expected an object.", line) from None
+            entry = parse_json(text)
+        except DocumentError as error:
+            raise table.error(f"found text that cannot be read ({error}), expected an object.", line) from None
         if isinstance(entry, dict):
             entries.append((line, entry))
     return entries

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 import re
 from abc import ABC, abstractmethod
@@ -19,6 +18,7 @@ from sightline.data.clip_spec import ClipSpec
 from sightline.data.frames import FrameReader, ImageFiles, VideoFile
 from sightline.data.near_depth import find_sparse_model, near_depth_from_points
 from sightline.data.shot_batch import ShotBatch
+from sightline.documents import DocumentError, parse_json, read_text
 from sightline.errors import SightlineError
 from sightline.files import reason
 from sightline.images import IMAGE_SUFFIXES
@@ -172,16 +172,13 @@ def picture_files(folder: Path, stems: Sequence[str]) -> list[Path]:
 
 def json_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line number and object of each line of a jsonl file."""
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SightlineError(f"{path}: cannot be read ({reason(error)}), expected one JSON object per line.") from None
+    lines = read_text(path, "one JSON object per line").split("\n")
     for line, text in enumerate(lines, start=1):
         if not text.strip():
             continue
         try:
-            entry = json.loads(text)
-        except (ValueError, RecursionError):
+            entry = parse_json(text)
+        except DocumentError:
             entry = None
         if not isinstance(entry, dict):
             raise SightlineError(f"{path}, line {line}: found no JSON object, expected one.")

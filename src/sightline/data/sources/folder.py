@@ -21,8 +21,8 @@ from sightline.cameras.formats._files import natural_key
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.frames import FrameReader, ImageFiles, VideoFile
 from sightline.data.sources._source import FolderSource
+from sightline.documents import read_json
 from sightline.errors import SightlineError
-from sightline.files import read_json
 from sightline.images import IMAGE_SUFFIXES, read_image
 from sightline.video import VIDEO_SUFFIXES, video_info
 

@@ -20,10 +20,11 @@ from pathlib import Path
 from sightline.cameras import formats
 from sightline.cameras.formats._files import InputFile, shown
 from sightline.cameras.trajectory import Trajectory
+from sightline.checks import number
 from sightline.data.frames import FrameReader, ImageFiles
 from sightline.data.sources._source import FolderSource, folders_with, picture_files
+from sightline.documents import read_text
 from sightline.errors import SightlineError
-from sightline.files import reason
 
 _RELEASE_FPS = 24.0
 _SPLITS = "split_info.json"
@@ -108,10 +109,9 @@ class OmniWorld(FolderSource):
         path = folder / "fps.txt"
         if not path.is_file():
             return _RELEASE_FPS
-        try:
-            return float(path.read_text().split()[0])
-        except (OSError, ValueError, IndexError) as error:
-            raise SightlineError(f"{path}: cannot be read ({reason(error)}), expected frames per second.") from None
+        expected = "frames per second"
+        words = read_text(path, expected, max_bytes=2**10).split()
+        return number(f"{path}: the frame rate", words[0] if words else "", above=0.0)
 
 
 def _segments(folder: Path) -> list[tuple[int, int, Path]]:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
+from sightline.cameras.formats._arrays import npz_array
+from sightline.cameras.formats._files import InputFile
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from sightline.evaluation.estimators.protocol import Estimate, Hints, check_video, failure
@@ -77,8 +79,7 @@ class Vipe:
         if not file.is_file():
             return failure(f"{file} does not exist: ViPE placed no camera.")
         height, width = video.shape[1:3]
-        with np.load(file, allow_pickle=False) as arrays:
-            placed = np.asarray(arrays["inds"]).astype(np.int64)
+        placed = npz_array(InputFile(file), "inds").ravel()
         fraction = len(placed) / len(video)
         details = {"registered": len(placed), "frames": len(video)}
         if fraction < self.registered or placed[0] != 0:

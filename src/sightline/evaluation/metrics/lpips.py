@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from sightline.documents import require_regular_file
 from sightline.errors import SightlineError
 from sightline.files import reason
 from sightline.images import as_frames, frames_to_tensor
+from sightline.tensors import read_tensors
 
 _FRAMES_AT_ONCE = 16
 _MIN_SIDE = 31  # pixels: a smaller frame is empty after AlexNet's second pooling
@@ -18,7 +20,7 @@ _MIN_SIDE = 31  # pixels: a smaller frame is empty after AlexNet's second poolin
 
 class Lpips:
     """The package's network. weights: a file with its state dict (.safetensors, or .pth of tensors alone); without one, the
-    package brings the heads and torchvision downloads AlexNet."""
+    package brings the heads and torchvision downloads AlexNet, whose digest it checks then."""
 
     def __init__(self, weights: str | None, device: torch.device) -> None:
         self.device = device
@@ -35,7 +37,7 @@ class Lpips:
             )
             if weights is not None:
                 self.network.load_state_dict(_read_state(weights))
-        except (OSError, ValueError, RuntimeError, KeyError, TypeError) as error:
+        except Exception as error:  # what torch raises for files that are no weights, or another network's
             raise SightlineError(
                 f"the weights of lpips cannot be had from {weights or 'torchvision'} ({reason(error)}): expected "
                 "--weights lpips=PATH, or the network."
@@ -64,8 +66,8 @@ class Lpips:
 
 
 def _read_state(file: str) -> dict[str, torch.Tensor]:
+    expected = "the weights of lpips"
     if file.endswith(".safetensors"):
-        from safetensors.torch import load_file
-
-        return load_file(file)
+        return read_tensors(file, expected)[1]
+    require_regular_file(file, expected)
     return torch.load(file, map_location="cpu", weights_only=True)

@@ -1,9 +1,10 @@
-"""The networks behind the metrics. Weights come from a path, an installed package, or the hub; weights that cannot be loaded
-are reported in one sentence."""
+"""The networks behind the metrics. Weights come from a path, an installed package, or a download whose SHA-256 is known here;
+weights that cannot be loaded are reported in one sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from sightline.backbones.stock import SAFETENSORS
+from sightline.digests import file_digest
+from sightline.documents import require_regular_file
 from sightline.errors import SightlineError
 from sightline.evaluation.metrics.lpips import Lpips
 from sightline.evaluation.metrics.similarity import resize, resize_and_crop
@@ -19,10 +23,33 @@ from sightline.files import reason
 from sightline.images import frames_to_tensor
 from sightline.parsing import parse_assignment
 
-CLIP_ID, DINO_ID = "openai/clip-vit-large-patch14", "facebook/dinov2-base"
 # The torchscript files of StyleGAN2-ADA and of StyleGAN-V. (StyleGAN3's file is a pickle, and loading it would run code.)
 INCEPTION_URL = "https://nvlabs-fi-cdn.nvidia.com/stylegan2-ada-pytorch/pretrained/metrics/inception-2015-12-05.pt"
-I3D_REPO, I3D_FILE = "flateon/FVD-I3D-torchscript", "i3d_torchscript.pt"
+INCEPTION_SHA256 = "f58cb9b6ec323ed63459aa4fb441fe750cfe39fafad6da5cb504a16f19e958f4"
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """The file of weights in a repository of the hub, at one revision."""
+
+    repository: str
+    revision: str
+    file: str
+    sha256: str
+
+
+I3D = HubFile(
+    "flateon/FVD-I3D-torchscript", "1c2d61711c52571ad617a1063e6fa691b212e184", "i3d_torchscript.pt",
+    "bec6519f66ea534e953026b4ae2c65553c17bf105611c746d904657e5860a5e2",
+)  # fmt: skip
+CLIP = HubFile(
+    "openai/clip-vit-large-patch14", "32bd64288804d66eefd0ccbe215aa642df71cc41", "model.safetensors",
+    "a2bf730a0c7debf160f7a6b50b3aaf3703e7e88ac73de7a314903141db026dcb",
+)  # fmt: skip
+DINO = HubFile(
+    "facebook/dinov2-base", "f9e44c814b77203eaa57a6bdbbd535f21ede1415", "model.safetensors",
+    "d73036b56966966d07975d696bde331762f37297e2f095de8cea0040c3aa0841",
+)  # fmt: skip
 _CLIP_MEAN, _CLIP_STD = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
 _IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 _FRAMES_AT_ONCE = 16
@@ -46,7 +73,7 @@ class InceptionFeatures(_PerFrame):
     """The Inception of FID, 2048 features, as a torchscript file that resizes the frames itself."""
 
     def __init__(self, weights: str | None, device: torch.device) -> None:
-        self.network, self.device = _load_torchscript("inception", weights or _download(INCEPTION_URL), device), device
+        self.network, self.device = _load_torchscript("inception", weights or _download_inception(), device), device
 
     def features(self, images: Tensor) -> Tensor:
         return self.network(images.to(torch.uint8), return_features=True)
@@ -58,8 +85,8 @@ class ClipFeatures(_PerFrame):
     def __init__(self, weights: str | None, device: torch.device) -> None:
         from transformers import AutoTokenizer, CLIPModel
 
-        self.network = _load_pretrained("clip", CLIPModel, weights or CLIP_ID).to(device)
-        self.tokenizer = _load_pretrained("clip", AutoTokenizer, weights or CLIP_ID)
+        self.network = _load_pretrained("clip", CLIPModel, weights, CLIP, **SAFETENSORS).to(device)
+        self.tokenizer = _load_pretrained("clip", AutoTokenizer, weights, CLIP)
         self.device, self.side = device, self.network.config.vision_config.image_size
 
     def features(self, images: Tensor) -> Tensor:
@@ -80,7 +107,8 @@ class DinoFeatures(_PerFrame):
     def __init__(self, weights: str | None, device: torch.device) -> None:
         from transformers import Dinov2Model
 
-        self.network, self.device = _load_pretrained("dino", Dinov2Model, weights or DINO_ID).to(device), device
+        self.network = _load_pretrained("dino", Dinov2Model, weights, DINO, **SAFETENSORS).to(device)
+        self.device = device
 
     def features(self, images: Tensor) -> Tensor:
         images = _normalize(resize_and_crop(images, 256, 224), _IMAGENET_MEAN, _IMAGENET_STD)
@@ -91,7 +119,7 @@ class I3dFeatures:
     """The I3D of FVD, 400 logits per clip, as StyleGAN-V's torchscript file."""
 
     def __init__(self, weights: str | None, device: torch.device) -> None:
-        self.network, self.device = _load_torchscript("i3d", weights or _hub_file(I3D_REPO, I3D_FILE), device), device
+        self.network, self.device = _load_torchscript("i3d", weights or _download("i3d", I3D), device), device
 
     @torch.no_grad()
     def clip(self, video: np.ndarray, cropped: bool) -> Tensor:  # [T, H, W, 3] uint8 -> [1, D]
@@ -133,40 +161,57 @@ def _normalize(images: Tensor, mean: tuple[float, ...], std: tuple[float, ...]) 
     return (images.clamp(0, 255) / 255 - mean_rgb) / std_rgb
 
 
-def _load_pretrained(name: str, kind: Any, place: str) -> Any:
+def _load_pretrained(name: str, kind: Any, weights: str | None, download: HubFile, **options: Any) -> Any:
+    """weights: a folder or a hub id of the caller's choice; without it the download, once its digest is right."""
+    if weights is None:
+        _download(name, download)
+        options["revision"] = download.revision
+    place = weights or download.repository
     try:
-        loaded = kind.from_pretrained(place)
-    except (OSError, ValueError, RuntimeError, KeyError, TypeError, ImportError) as error:
+        loaded = kind.from_pretrained(place, **options)
+    except Exception as error:  # no such folder, no network, or any damage to configurations and weights
         raise _missing(name, place, error) from None
     return loaded.eval() if hasattr(loaded, "eval") else loaded
 
 
 def _load_torchscript(name: str, file: str | Path, device: torch.device) -> Any:
+    require_regular_file(file, f"the weights of {name}")
     try:
         return torch.jit.load(str(file), map_location=device).eval()
-    except (OSError, ValueError, RuntimeError) as error:
+    except Exception as error:  # what torch raises for damaged archives
         raise _missing(name, file, error) from None
 
 
-def _download(url: str) -> Path:
+def _download_inception() -> Path:
     """The downloaded file, in the folder where torch keeps its own downloads."""
-    file = Path(torch.hub.get_dir()) / "checkpoints" / url.rsplit("/", 1)[1]
+    file = Path(torch.hub.get_dir()) / "checkpoints" / INCEPTION_URL.rsplit("/", 1)[1]
     if not file.is_file():
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            torch.hub.download_url_to_file(url, str(file), progress=False)
+            torch.hub.download_url_to_file(INCEPTION_URL, str(file), progress=False)
         except (OSError, ValueError, RuntimeError) as error:
-            raise _missing("inception", url, error) from None
-    return file
+            raise _missing("inception", INCEPTION_URL, error) from None
+    return _require_digest("inception", file, INCEPTION_SHA256)
 
 
-def _hub_file(repository: str, file: str) -> Path:
+def _download(name: str, source: HubFile) -> Path:
+    """The file of weights, in the cache of the hub."""
     from huggingface_hub import hf_hub_download
 
     try:
-        return Path(hf_hub_download(repository, file))
+        file = Path(hf_hub_download(source.repository, source.file, revision=source.revision))
     except (OSError, ValueError, RuntimeError) as error:
-        raise _missing("i3d", f"{repository}/{file}", error) from None
+        raise _missing(name, f"{source.repository}/{source.file}", error) from None
+    return _require_digest(name, file, source.sha256)
+
+
+def _require_digest(name: str, file: Path, sha256: str) -> Path:
+    found = file_digest(file)
+    if found != sha256:
+        raise SightlineError(
+            f"{file} has the SHA-256 {found}: expected {sha256}, that of the weights of {name}; delete it to download it again."
+        )
+    return file
 
 
 def _missing(name: str, place: str | Path, error: BaseException) -> SightlineError:
