@@ -96,7 +96,7 @@ def _job_settings(folder: Path) -> None:
 
 
 def _settings() -> RunSettings:
-    cases = CaseSettings([{"name": "walkthrough"}], 3, "", "all", None, 5, 64, 64, False, 0)
+    cases = CaseSettings([{"name": "walkthrough"}], 3, "", "all", None, 5, 1, 64, 64, False, 3, "a video", 0)
     return RunSettings(
         "standard",
         "the lab model",

@@ -103,7 +103,7 @@ def load_transformer(model: str | Path, component: str = "transformer", dtype: t
         transformer_class = _transformer_class(model, component)
         if packed_files(Path(model) / component):
             return load_component(transformer_class, Path(model) / component, dtype)
-        return transformer_class.from_pretrained(model, subfolder=component, dtype=dtype)
+        return transformer_class.from_pretrained(model, subfolder=component, dtype=dtype, **SAFETENSORS)
 
 
 def is_packed(model: str | Path, component: str) -> bool:

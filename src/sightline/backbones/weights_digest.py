@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import torch
-from safetensors import safe_open
+
+from sightline.tensors import open_tensors
 
 _VALUES_PER_TENSOR = 4096  # values of each tensor that enter the digest
 
@@ -21,12 +22,12 @@ def files_digest(folder: Path) -> str:
     """The digest of a model whose weights are in the safetensors files of a folder. One tensor is in memory at a time."""
     files = {}
     for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, framework="pt") as file:
+        with open_tensors(path, "weights of a model") as file:
             files.update(dict.fromkeys(file.keys(), path))
 
     def tensors() -> Iterable[tuple[str, torch.Tensor]]:
         for name in sorted(files):
-            with safe_open(files[name], framework="pt") as file:
+            with open_tensors(files[name], "weights of a model") as file:
                 yield name, file.get_tensor(name)
 
     return _digest(tensors())

@@ -13,7 +13,7 @@ from torch import nn
 
 from sightline.backbones import shipped
 from sightline.backbones.pipelines import empty_transformer, is_packed, load_transformer, load_vae, saved_components
-from sightline.backbones.stock import EXPERTS, WanImageToVideoPipeline, WanPipeline, model_errors
+from sightline.backbones.stock import EXPERTS, SAFETENSORS, WanImageToVideoPipeline, WanPipeline, model_errors
 from sightline.backbones.tiny import tiny_by_name
 from sightline.data.encode import ENCODER_LOCK
 from sightline.training.objective import autocast
@@ -87,7 +87,7 @@ def _load_pipeline(base: str, vae: nn.Module | None) -> Any:
         pipeline = _PIPELINES[DiffusionPipeline.load_config(model)["_class_name"]]
         if vae is None:
             vae = load_vae(model)
-        return pipeline.from_pretrained(model, vae=vae, **dict.fromkeys((*EXPERTS, *_PROMPT_PARTS)))
+        return pipeline.from_pretrained(model, vae=vae, **dict.fromkeys((*EXPERTS, *_PROMPT_PARTS)), **SAFETENSORS)
 
 
 def _expert_names(base: str) -> list[str]:
