@@ -1,18 +1,28 @@
-"""Atomic writes (under a temporary name, then renamed), and the reasons of errors in a few words."""
+"""Atomic writes (under a temporary name, then renamed), and the reasons of errors in a few words.
+
+Temporary names begin with a dot and hold `.sightline-`, so that those of a killed process can be found again.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 
 from safetensors import SafetensorError
 
 from sightline.errors import SightlineError
+from sightline.locks import hold_lock
+
+_LONGEST_NAME = 200  # bytes of a folder's name: file systems allow 255, and temporary names are longer
+_TEMPORARY_FILE = re.compile(r"\..*\.sightline-[0-9a-f]{16}(\..*)?")
+_BESIDE_FOLDER = re.compile(r"\.(.+)\.sightline-(?:new|old|lock)")
 
 
 @contextmanager
@@ -22,7 +32,7 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
     A reader never sees half a file, a failure leaves the old file unchanged, and missing folders are created.
     """
     path = Path(path)
-    temporary = path.with_name(f".{path.stem[:40]}.{secrets.token_hex(8)}{path.suffix}")
+    temporary = path.with_name(f".{path.stem[:40]}.sightline-{secrets.token_hex(8)}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
@@ -70,38 +80,85 @@ def reason(error: BaseException) -> str:
 def atomic_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
     """A temporary folder beside `path` to write into. It is renamed to `path` when the block succeeds, else deleted.
 
-    A folder that is not empty is refused; with `overwrite` it is replaced at the very end. A file is never replaced.
+    A folder that is not empty is refused; with `overwrite` it is replaced at the very end. A file is never replaced. The path
+    is locked meanwhile, and what a killed process left beside it is removed.
     """
     path = Path(os.path.abspath(path))  # "." has no name to put a temporary one beside
+    path = path.resolve() if path.is_symlink() else path
     if overwrite and path.exists() and not path.is_dir():
         raise SightlineError(f"{path} is a file: expected a folder.")
     if Path.cwd().is_relative_to(path) and any(path.iterdir()):
         raise SightlineError(f"{path} is where you are: expected a folder inside it, or another.")
-    temporary, old = (path.with_name(f".{path.name[:40]}.{secrets.token_hex(8)}.{word}") for word in ("new", "old"))
+    if len(path.name.encode()) > _LONGEST_NAME:
+        raise SightlineError(f"{path}: the name is too long, expected at most {_LONGEST_NAME} bytes.")
+    temporary, old, lock = _names_beside(path)
     new_parents = [parent for parent in path.absolute().parents if not parent.exists()]  # nearest first
     try:
-        if not overwrite:
-            require_empty(path)
-        temporary.mkdir(parents=True)
-        try:
-            yield temporary
-            give_usual_modes(temporary)
-            if path.exists():
-                os.replace(path, old)
-            os.replace(temporary, path)
-        except BaseException:
-            if old.exists() and not path.exists():
-                os.replace(old, path)
-            shutil.rmtree(temporary, ignore_errors=True)
-            for parent in new_parents:  # leaves no empty folders behind
-                with suppress(OSError):
-                    parent.rmdir()
-            raise
-        shutil.rmtree(old, ignore_errors=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with hold_lock(lock, path):
+            _clear_beside(path)
+            if not overwrite:
+                require_empty(path)
+            try:
+                temporary.mkdir()
+                yield temporary
+                give_usual_modes(temporary)
+                if overwrite and path.exists():
+                    os.replace(path, old)
+                _move_in(temporary, path)
+            finally:
+                _clear_beside(path)
     except SightlineError as error:  # of a file inside: name its final place, not the temporary one
         raise SightlineError(str(error).replace(str(temporary), str(path)), error.frame) from None
     except (OSError, SafetensorError) as error:
         raise SightlineError(f"{path}: cannot be written ({reason(error)}), expected a writable place.") from None
+    finally:
+        for parent in new_parents:  # leaves no empty folders behind
+            with suppress(OSError):
+                parent.rmdir()
+
+
+def _names_beside(path: Path) -> tuple[Path, Path, Path]:
+    """Where the new folder is written, where the old one waits while it is replaced, and the lock of both."""
+    new, old, lock = (path.with_name(f".{path.name}.sightline-{word}") for word in ("new", "old", "lock"))
+    return new, old, lock
+
+
+def _clear_beside(path: Path) -> None:
+    """Delete the temporary folders of a path whose lock is held. An old folder that nothing has replaced is put back."""
+    temporary, old, _ = _names_beside(path)
+    if old.exists() and not path.exists():
+        os.replace(old, path)
+    for folder in (temporary, old):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _move_in(temporary: Path, path: Path) -> None:
+    """Rename a finished folder to its path. What has appeared there meanwhile is left alone: rename() itself refuses it."""
+    try:
+        os.rename(temporary, path)
+    except OSError:
+        if not path.exists():
+            raise
+        free = next(place for number in count(2) if not (place := path.with_name(f"{path.name}-{number}")).exists())
+        os.rename(temporary, free)
+        raise SightlineError(
+            f"{path} appeared while this was made: expected nothing there, so it is {free} now."
+        ) from None
+
+
+def remove_leftovers(folder: Path, files: bool = False) -> None:
+    """Delete the temporary folders that killed processes left in a folder. Those of living ones are locked, and stay.
+
+    files: delete temporary files too, which have no locks: only where nobody else writes into the folder.
+    """
+    for item in sorted(folder.iterdir()) if folder.is_dir() else []:
+        if match := _BESIDE_FOLDER.fullmatch(item.name):
+            path = folder / match[1]
+            with suppress(SightlineError), hold_lock(_names_beside(path)[2], path):
+                _clear_beside(path)
+        elif files and _TEMPORARY_FILE.fullmatch(item.name) and item.is_file():
+            item.unlink(missing_ok=True)
 
 
 def require_empty(path: Path) -> None:
