@@ -29,5 +29,5 @@ def test_names_that_collide_get_a_suffix():
 
 @pytest.mark.parametrize("name", ["..", ".", "", "a/b", "/a", ".hidden", "a\0b", None, "x" * 200])
 def test_a_name_that_is_not_plain_is_refused(name):
-    with pytest.raises(SightlineError, match="the clip's name is .*: expected letters, digits and"):
+    with pytest.raises(SightlineError, match=r"the clip's name is .*: expected letters, digits and"):
         require_plain_name("the clip's name", name)

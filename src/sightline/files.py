@@ -76,6 +76,13 @@ def reason(error: BaseException) -> str:
     return text.rstrip(". ") if is_short else text[:120].rsplit(" ", 1)[0].rstrip(". ") + " ..."
 
 
+def failure(error: Exception) -> str:
+    """One sentence on why one of many jobs or clips failed, whatever the error."""
+    if isinstance(error, SightlineError):
+        return str(error)
+    return f"an unexpected {type(error).__name__} ({reason(error)}): expected none; please report it."
+
+
 @contextmanager
 def atomic_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
     """A temporary folder beside `path` to write into. It is renamed to `path` when the block succeeds, else deleted.

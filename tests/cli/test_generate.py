@@ -16,6 +16,7 @@ from PIL import Image
 
 import sightline as sl
 from sightline import cli, video
+from sightline.backbones import shipped
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.generation import outputs
 from sightline.generation.job import Job
@@ -199,7 +200,7 @@ def test_an_interrupt_leaves_nothing_and_the_old_video_as_it_was(run, capsys, mo
         raise KeyboardInterrupt
 
     Path("out").mkdir()
-    Path("out/settings.json").write_text("{}")
+    Path("out/settings.json").write_text('{"request": {}}')
     Path("out/old.txt").write_text("the old video")
     monkeypatch.setattr(outputs, "generate", interrupted)
     assert run(f"{SMALL} -o out --overwrite") == cli.INTERRUPTED
@@ -214,10 +215,18 @@ def test_only_a_video_is_replaced(run, capsys):
     Path("papers").mkdir()
     Path("papers/thesis.tex").write_text("years of work")
     Path("file").write_text("a file")
-    for place, sentence in {"papers": "papers exists", "file": "file exists", ".": "exists", "..": "exists"}.items():
+    Path("cache").mkdir()
+    Path("cache/settings.json").write_text('{"shard_clips": 64}')  # of a cache, or of an evaluation
+    for place, sentence in {
+        "papers": "papers exists",
+        "cache": "cache exists",
+        "file": "file exists",
+        ".": "exists",
+        "..": "exists",
+    }.items():
         assert run(f"{SMALL} -o {place} --overwrite") == 2
         assert sentence in capsys.readouterr().err
-    assert everything() == {"file", "papers", "papers/thesis.tex"}
+    assert everything() == {"file", "papers", "papers/thesis.tex", "cache", "cache/settings.json"}
 
 
 def test_a_batch_goes_on_after_a_failure_and_where_it_was(run, capsys):
@@ -297,3 +306,76 @@ def test_only_safetensors_are_loaded_from_a_model(models, run, capsys, tmp_path)
     torch.save(tensors, folder / "vae" / "diffusion_pytorch_model.bin")  # a pickle, which may hold code
     assert run(f"{SMALL} --model {folder} -o out") == cli.FAULT
     assert "safetensors" in capsys.readouterr().err and not Path("out").exists()
+
+
+QUICK = f"{SMALL} --ignore-memory"
+
+
+@pytest.fixture
+def generating(monkeypatch):
+    """Instead of generating: whatever a test puts into this list, with the job. Instead of all files: the settings."""
+
+    def write(folder, model, job, *_):
+        settings = {"request": outputs.request(model, job), "result": {"seconds": 0.0}}
+        (folder / "settings.json").write_text(json.dumps(settings))
+        return settings
+
+    actions = []
+    monkeypatch.setattr(outputs, "_generate", lambda model, job, plan: [action(job) for action in actions])
+    monkeypatch.setattr(outputs, "_write", write)
+    return actions
+
+
+def test_a_folder_that_appears_meanwhile_is_not_replaced(run, capsys, generating):
+    def foreign(job):
+        Path("out").mkdir()
+        Path("out/foreign.txt").write_text("not ours")
+
+    generating.append(foreign)
+    assert run(f"{QUICK} -o out --overwrite") == cli.FAULT  # to overwrite concerns what was there at the start
+    assert "out appeared while this was made" in capsys.readouterr().err
+    assert everything() == {"out", "out/foreign.txt", "out-2", "out-2/settings.json"}
+
+
+def test_a_second_command_for_the_same_output_is_refused_at_once(run, capsys, generating):
+    Path("jobs.json").write_text('[{"seed": 1}]')
+    for line in (f"{QUICK} -o out", f"{QUICK} --jobs jobs.json -o videos"):
+        outcomes = []
+        generating[:] = [lambda job, line=line, outcomes=outcomes: outcomes.append(run(line))]
+        assert run(line) == 0 and outcomes == [cli.FAULT]
+        assert "is being written by another command (process" in capsys.readouterr().err
+
+
+def test_a_batch_notices_that_weights_were_replaced(models, run, capsys, tmp_path, generating):
+    shutil.copytree(models / "ti2v-5b-camera", tmp_path / "camera")
+    Path("jobs.json").write_text("[{}]")
+    line = f"{QUICK} --camera camera --jobs jobs.json -o videos"
+    assert run(line) == 0 and set(settings("videos/0000")["request"]["weights"]) == {"model", "camera"}
+    assert run(line) == 0 and "videos/0000 is finished" in capsys.readouterr().err
+    pipe = tiny_pipeline("ti2v-5b")
+    sl.attach_camera(pipe, sl.Scope())
+    wake(pipe.transformer, seed=9)
+    shutil.rmtree(tmp_path / "camera")
+    sl.save_pipeline_camera(pipe, tmp_path / "camera")
+    assert run(line) == cli.FAULT
+    assert "videos/0000 holds a video of other weights, whose files were replaced" in capsys.readouterr().err
+
+
+def test_any_failure_of_one_job_is_one_failed_job(run, capsys, generating):
+    generating.append(lambda job: 1 // (job.seed - 1))
+    Path("jobs.json").write_text('[{"seed": 1}, {"seed": 2}]')
+    assert run(f"{QUICK} --jobs jobs.json -o videos") == cli.FAULT
+    error = capsys.readouterr().err
+    assert "videos/0000: an unexpected ZeroDivisionError (" in error and "1 of 2 jobs failed" in error
+    assert Path("videos/0001").is_dir() and not Path("videos/0000").exists()
+
+
+@pytest.mark.parametrize("model", [[], ["--model", "lab", "--camera", str(shipped.camera())]])
+def test_what_cannot_fit_is_refused_before_anything_is_made(model, capsys, monkeypatch):
+    monkeypatch.setattr(outputs, "make_plan", lambda *_: pytest.fail("a picture of this size was made"))
+    assert cli.main(["generate", *model, "--size", "99968x99968", "-o", "out"]) == cli.FAULT
+    assert "frames of 99968x99968 need" in capsys.readouterr().err
+    monkeypatch.setattr("sightline.generation.memory.available_memory", lambda: 2**31)
+    assert cli.main(["generate", *model, "--size", "1024x1024", "-o", "out"]) == cli.FAULT
+    assert "GiB of memory and 2 are free: expected a smaller size" in capsys.readouterr().err
+    assert not everything()

@@ -121,7 +121,16 @@ def read_configs(model: str) -> Configs:
     return configs
 
 
+def hub_revision(model: str) -> str:
+    """The commit of a hub id that the cache holds, or that is downloaded to it. Files of one commit never change."""
+    return _file(model, "model_index.json").parent.name
+
+
 def _read(model: str, name: str) -> Mapping[str, Any]:
+    return read_json(_file(model, name), "a configuration of a Wan pipeline")
+
+
+def _file(model: str, name: str) -> Path:
     try:
         file = Path(model) / name if Path(model).is_dir() else _download(model, name)
         file.stat()  # a missing file is refused in the same words as a missing model
@@ -129,7 +138,7 @@ def _read(model: str, name: str) -> Mapping[str, Any]:
         raise SightlineError(
             f"model {model!r} cannot be loaded ({name}: {reason(error)}): expected a folder or hub id of a Wan pipeline."
         ) from None
-    return read_json(file, "a configuration of a Wan pipeline")
+    return file
 
 
 def _download(model: str, name: str) -> Path:

@@ -6,8 +6,10 @@ sheet.png (frames over time), trajectory.png, trajectory.json and settings.json;
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,8 +54,10 @@ class Generate:
     """Print the memory that this job needs, estimated from the model's configuration files, and stop."""
 
     def run(self) -> None:
+        from sightline.files import remove_leftovers
         from sightline.generation.batch import read_jobs
         from sightline.generation.outputs import run_job
+        from sightline.run_folder import locked
 
         self.job.check()
         jobs = None if self.jobs is None else read_jobs(self.jobs, self.job)
@@ -73,8 +77,13 @@ class Generate:
             desc="generating", leave=False, disable=rank > 0 or not sys.stderr.isatty()
         )
         if jobs is None:
+            if rank == 0:
+                remove_leftovers(Path(os.path.abspath(self.job.output)).parent)
             _print_done(self.job, run_job(model, self.job, overwrite=self.overwrite, rank=rank))
-        else:
+            return
+        with locked(self.job.output) if rank == 0 else nullcontext():
+            if state is not None:
+                state.wait_for_everyone()  # until the first process has the folder
             self._run_all(model, jobs, state)
 
     def _run_all(self, model: Model, jobs: Sequence[Job], state: PartialState | None) -> None:
@@ -122,7 +131,7 @@ def _print_estimate(job: Job, options: ModelOptions) -> None:
 
     model = Model(options)
     if model.configs is None:
-        raise SightlineError("model is missing: expected --model, since the shipped one fits everywhere.")
+        raise SightlineError(f"model {options.model!r} has no configuration files: expected a trained model.")
     trajectory, camera_guidance = make_shot(job, model.info).trajectory, job.camera_guidance_scale != 1.0
     num_frames, width, height = len(trajectory), trajectory.width, trajectory.height
     untiled, tiled = (

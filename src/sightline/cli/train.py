@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from sightline.cli._launch import one_progress_bar
+from sightline.cli._launch import clean_exit, one_progress_bar
 from sightline.errors import SightlineError
 
 
@@ -50,7 +50,8 @@ def _train(name: str, *arguments: str) -> None:
     from sightline.training.trainer import train
 
     one_progress_bar()
-    run = train(recipe, resume, None if stop_after is None else number("--stop-after", stop_after, above=0.0))
+    with clean_exit():
+        run = train(recipe, resume, None if stop_after is None else number("--stop-after", stop_after, above=0.0))
     if os.environ.get("RANK", "0") == "0":  # only one of several processes prints
         print(f"finished: {run}" if stop_after is None else f"wrote {run}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import logging
+import os
 import typing
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 
 from sightline.documents import cannot_read, read_json, read_text
 from sightline.errors import SightlineError
-from sightline.files import reason
+from sightline.files import failure, reason
 from sightline.generation.job import Job
 from sightline.generation.model import Model
 from sightline.generation.outputs import is_finished, run_job
@@ -42,17 +43,26 @@ def read_jobs(file: Path, base: Job) -> list[Job]:
             }
             for name in set(_FILES) & set(changes):
                 changes[name] = file.parent / changes[name]
-            changes["output"] = base.output / changes.get("output", f"{number:04d}")
-            if not changes["output"].resolve().is_relative_to(base.output.resolve()):
-                raise SightlineError(f"output is {row['output']!r}: expected a place inside {base.output}.")
+            changes["output"] = Path(os.path.normpath(base.output / changes.get("output", f"{number:04d}")))
+            if base.output.resolve() not in changes["output"].resolve().parents:
+                raise SightlineError(f"output is {row['output']!r}: expected a folder inside {base.output}.")
             jobs.append(dataclasses.replace(base, **changes).check())
         except SightlineError as error:
             raise SightlineError(f"{where}: {error}") from None
-    if len({job.output for job in jobs}) < len(jobs):
-        raise SightlineError(f"{file}: found an output twice, expected a folder for each job.")
+    _require_own_folders(file, jobs)
     if not jobs:
         raise SightlineError(f"{file}: found no jobs, expected at least one.")
     return jobs
+
+
+def _require_own_folders(file: Path, jobs: Sequence[Job]) -> None:
+    """Refuse jobs that would write into the same folder, or one into the folder of another."""
+    outputs = [job.output for job in jobs]
+    if len(set(outputs)) < len(jobs):
+        raise SightlineError(f"{file}: found an output twice, expected a folder for each job.")
+    for output in outputs:
+        if inside := set(output.parents) & set(outputs):
+            raise SightlineError(f"{file}: found the output {output} inside {inside.pop()}, expected separate folders.")
 
 
 def run_jobs(
@@ -71,15 +81,16 @@ def run_jobs(
                 _log.info("%s is finished: left as it is.", job.output)
                 continue
             on_done(job, run_job(model, job, overwrite=overwrite, rank=rank if shared else 0))
-        except SightlineError as error:
-            failed.append((str(job.output), str(error)))
-            _log.warning("%s failed: %s", job.output, error)
+        except Exception as error:  # whatever went wrong with one job, the others still run
+            sentence = failure(error)
+            failed.append((str(job.output), sentence))
+            _log.warning("%s failed: %s", job.output, sentence)
     return failed
 
 
 def _is_finished(model: Model, job: Job, overwrite: bool) -> bool:
     try:
-        return is_finished(model.options, job)
+        return is_finished(model, job)
     except SightlineError:
         if overwrite:
             return False

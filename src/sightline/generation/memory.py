@@ -16,8 +16,8 @@ from torch.utils._pytree import tree_leaves
 from sightline.backbones.model_info import Configs, ModelInfo
 from sightline.backbones.stock import EXPERTS
 from sightline.errors import SightlineError
+from sightline.memory import GIB, available_memory
 
-GIB = 2**30
 OFFLOADS = ("none", "model", "group", "sequential")  # from the fastest to the one that needs the least memory
 # Bytes per token and channel in bfloat16, measured: of a layer, and of the embedding where each token has a timestep.
 _ATTENTION, _TOKEN_TIME = 40, 36
@@ -82,9 +82,7 @@ def estimate(
 
 def require_memory(needs: Estimate, offload: str, device: torch.device, tiled: bool) -> str:
     """One line that states the estimate; refuses what does not fit, and says what to use instead."""
-    import psutil  # comes with accelerate
-
-    available = psutil.virtual_memory().available
+    available = available_memory()
     if device.type == "cpu":
         needed = needs.device("none")
         if needed > available:

@@ -80,6 +80,7 @@ class Model:
     on_load: Callable[[AnyWanPipeline], None] = lambda pipe: None
     digests: dict[str, str] = field(default_factory=dict)  # of each component's weights, once they are loaded
     encoding: Encoding | None = None  # added untrained instead of camera weights, to measure what it costs
+    _fitting: set[tuple[int, int, int, bool]] = field(default_factory=set)  # videos that were found to fit into memory
 
     def __post_init__(self) -> None:
         if self.options.offload != "none" and self.device.type == "cpu":
@@ -105,11 +106,30 @@ class Model:
 
     @cached_property
     def configs(self) -> Configs | None:
-        """The configuration files. None for the shipped and the untrained models, which are small enough to be loaded first."""
+        """The configuration files. None for untrained models, which have none."""
+        from sightline.backbones import shipped
         from sightline.backbones.model_info import read_configs
 
         name = self.options.model
-        return None if name in (None, "lab") or name.startswith("tiny:") else read_configs(name)
+        if name is not None and name.startswith("tiny:"):
+            return None
+        return read_configs(str(shipped.base()) if name in (None, "lab") else str(name))
+
+    @cached_property
+    def files(self) -> dict[str, str]:
+        """Digests of the files of the model and of its camera weights. They are known before anything is loaded."""
+        from sightline.backbones import shipped
+        from sightline.backbones.model_info import hub_revision
+        from sightline.backbones.weights_files import files_digest
+
+        name, camera = self.options.model, self.options.camera
+        digests = {}
+        if name is None or not name.startswith("tiny:"):
+            folder = shipped.base() if name in (None, "lab") else Path(str(name))
+            digests["model"] = files_digest(folder) if folder.is_dir() else hub_revision(str(name))
+        if camera is not None or name is None:
+            digests["camera"] = files_digest(shipped.camera() if camera is None else camera)
+        return digests
 
     @cached_property
     def info(self) -> ModelInfo:
@@ -118,7 +138,8 @@ class Model:
 
         if "pipe" in self.__dict__ or (self.options.model or "").startswith("tiny:"):
             return ModelInfo.of(self.pipe)
-        return model_info(self.options.model) if self.configs is None else ModelInfo.from_configs(self.configs)
+        info = ModelInfo.from_configs(self.configs)
+        return replace(info, has_camera=True) if self.options.model is None else info
 
     def require_camera(self, instead: str = "") -> None:
         """Refuse a model that takes no camera. instead: another option to name in the message."""
@@ -129,17 +150,35 @@ class Model:
 
     def require_memory(self, plan: Plan, camera_guidance: bool) -> None:
         """Refuse, before weights are loaded, what will not fit into memory."""
-        from sightline.generation.memory import GIB, estimate, require_memory
+        trajectory = plan.trajectory
+        self.require_memory_for(len(trajectory), trajectory.width, trajectory.height, camera_guidance)
 
-        if self.configs is None or self.options.ignore_memory or "pipe" in self.__dict__:
+    def require_memory_for(self, num_frames: int, width: int, height: int, camera_guidance: bool) -> None:
+        """Refuse a video that will not fit into memory, before anything of its size is made."""
+        from sightline.generation.memory import GIB, estimate, require_memory
+        from sightline.memory import require_video_memory
+
+        video = (num_frames, width, height)
+        if self.options.ignore_memory or (*video, camera_guidance) in self._fitting:
             return
-        tiled, size = self.options.tiled_decode, (plan.trajectory.width, plan.trajectory.height)
-        needed = estimate(
-            self.configs, len(plan.trajectory), *size, self.dtype, camera_guidance=camera_guidance, tiled=tiled
-        )
-        line = require_memory(needed, self.options.offload, self.device, tiled)
-        if needed.host > GIB:  # small models need no note
-            _log.info("%s", line)
+        require_video_memory(*video)
+        if self.configs is not None and not self._is_usual_lab_video(*video):
+            tiled = self.options.tiled_decode
+            needed = estimate(self.configs, *video, self.dtype, camera_guidance=camera_guidance, tiled=tiled)
+            if "pipe" in self.__dict__ and self.options.offload == "none":
+                needed = replace(
+                    needed, weights=dict.fromkeys(needed.weights, 0)
+                )  # they are in memory already, and not in what is free
+            line = require_memory(needed, self.options.offload, self.device, tiled)
+            if needed.host > GIB:  # small models need no note
+                _log.info("%s", line)
+        self._fitting.add((*video, camera_guidance))
+
+    def _is_usual_lab_video(self, num_frames: int, width: int, height: int) -> bool:
+        """Whether the shipped model makes a video no larger than its own, for which a fraction of a GiB is enough."""
+        own = self.info.defaults
+        pixels, usual = num_frames * width * height, own.num_frames * own.width * own.height
+        return self.options.model in (None, "lab") and pixels <= usual
 
     @cached_property
     def pipe(self) -> AnyWanPipeline:
@@ -179,6 +218,8 @@ class Model:
         model = cls(ModelOptions(), device=pipe.device)
         model.__dict__["pipe"] = pipe
         model._note_digests(pipe)
+        model.__dict__["configs"] = None  # it may be any model
+        model.__dict__["files"] = dict(model.digests)
         return model
 
     def _note_digests(self, pipe: AnyWanPipeline) -> None:

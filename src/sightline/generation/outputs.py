@@ -21,9 +21,10 @@ from sightline.figures import contact_sheet, picture_or_warning, side_by_side
 from sightline.files import atomic_folder, require_empty, write_atomic
 from sightline.generation.generate import generate
 from sightline.generation.job import DEFAULT_MOVE, Job
-from sightline.generation.model import Model, ModelOptions
+from sightline.generation.model import Model
 from sightline.generation.plan import Plan, make_plan
 from sightline.images import psnr
+from sightline.parsing import parse_size
 from sightline.video import save_video
 
 SETTINGS = "settings.json"
@@ -37,10 +38,12 @@ def run_job(model: Model, job: Job, *, overwrite: bool = False, rank: int = 0) -
     parallel), only the first writes.
     """
     started = time.monotonic()
-    if not overwrite or not (job.output / SETTINGS).is_file():  # overwrite only what an earlier job wrote
+    overwrite = overwrite and _holds_video(job.output)  # replace only what an earlier job wrote
+    if not overwrite:
         require_empty(job.output)
     model.require_camera()
-    plan = make_plan(job.check(), model.info)
+    _require_memory(model, job.check())
+    plan = make_plan(job, model.info)
     _log.info("%s", plan.shot)
     model.require_memory(plan, camera_guidance=job.camera_guidance_scale != 1.0)
     if model.options.context_parallel != "none":
@@ -55,33 +58,58 @@ def run_job(model: Model, job: Job, *, overwrite: bool = False, rank: int = 0) -
         return _write(folder, model, job, plan, _generate(model, job, plan), started)
 
 
-def request(options: ModelOptions, job: Job) -> dict[str, Any]:
+def request(model: Model, job: Job) -> dict[str, Any]:
     """Everything that decides the video: jobs with equal requests give the same one."""
+    options = model.options
     files = {"image": job.image, "trajectory": job.trajectory}
     return {
         **job.settings(),
         "model": options.model,
         "camera": None if options.camera is None else str(options.camera),
+        "weights": model.files,
         "dtype": options.dtype,
         "sha256": {name: file_digest(file) for name, file in files.items() if file is not None and file.is_file()},
     }
 
 
-def is_finished(options: ModelOptions, job: Job) -> bool:
+def is_finished(model: Model, job: Job) -> bool:
     """Whether the job's folder holds the video of this very request; a folder with another video is refused."""
     if not (job.output / SETTINGS).is_file():
         return False
     earlier = read_json(job.output / SETTINGS, "the settings of a video").get("request")
     if not isinstance(earlier, dict):
         raise SightlineError(f"{job.output / SETTINGS} cannot be read: expected the settings of a video.")
-    wanted = request(options, job)
+    wanted = request(model, job)
     if different := [name for name in wanted if earlier.get(name) != wanted[name]]:
         name = different[0]
+        if name == "weights":
+            raise SightlineError(
+                f"{job.output} holds a video of other weights, whose files were replaced since then: expected the same ones, "
+                "another folder, or --overwrite to replace it."
+            )
         raise SightlineError(
             f"{job.output} holds a video with {name} {earlier.get(name)!r}: expected {wanted[name]!r}, another folder, or "
             "--overwrite to replace it."
         )
     return True
+
+
+def _holds_video(folder: Path) -> bool:
+    """Whether an earlier job wrote the folder. Evaluations and caches have a settings.json too."""
+    if not (folder / SETTINGS).is_file():
+        return False
+    try:
+        return isinstance(read_json(folder / SETTINGS, "the settings of a video").get("request"), dict)
+    except SightlineError:
+        return False
+
+
+def _require_memory(model: Model, job: Job) -> None:
+    """Refuse a size that cannot fit, before a picture or a trajectory of that size is made."""
+    defaults = model.info.defaults
+    width, height = parse_size(job.size) if job.size else (defaults.width, defaults.height)
+    camera_guidance = job.camera_guidance_scale != 1.0
+    model.require_memory_for(job.num_frames or defaults.num_frames, width, height, camera_guidance)
 
 
 def _generate(model: Model, job: Job, plan: Plan) -> np.ndarray:  # -> [T, H, W, 3] uint8
@@ -124,7 +152,7 @@ def _write(folder: Path, model: Model, job: Job, plan: Plan, video: np.ndarray, 
     result["video_sha256"] = file_digest(folder / "video.mp4")
     result["seconds"] = round(time.monotonic() - started, 1)
     settings = {
-        "request": request(model.options, job),
+        "request": request(model, job),
         "generated": {
             "trajectory": title,
             "shot": plan.shot,

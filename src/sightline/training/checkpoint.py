@@ -3,6 +3,7 @@
     RUN/checkpoints/step-00001000/
         weights/  optimizer/  [ema/]    one safetensors file per process in each (see shards.py)
         state.json                      the steps done, their seconds, the digest of the base model, the names of the files above
+        validated                       empty; written when the validation of this step is done, losses and samples
 
 Each process writes its own shard of the tensors, and a run may be resumed with another number of processes or another
 `parallel`. A checkpoint is written under a temporary name and renamed when all processes have finished, so one that exists is
@@ -22,7 +23,7 @@ from torch import Tensor, nn
 
 from sightline.documents import read_json
 from sightline.errors import SightlineError
-from sightline.files import give_usual_modes
+from sightline.files import give_usual_modes, write_atomic
 from sightline.settings import from_dict
 from sightline.training.shards import (
     WriteError,
@@ -35,6 +36,8 @@ from sightline.training.shards import (
     shard_files,
 )
 
+_WRITING, _REMOVING = ".writing-", ".removing-"  # begin the names of checkpoints that are not complete
+_VALIDATED = "validated"
 _MOMENTS = ("exp_avg", "exp_avg_sq", "momentum_buffer")  # AdamW's two, and Muon's
 
 
@@ -58,7 +61,7 @@ def save_checkpoint(
     total_limit: int,
 ) -> Path:
     """Write one checkpoint and delete the oldest beyond `total_limit`. Every process calls this."""
-    final, temporary = (folder / f"{prefix}-{state.step:08d}" for prefix in ("step", ".writing"))
+    final, temporary = _folder_of(folder, state.step), folder / f"{_WRITING}{state.step:08d}"
     parts: dict[str, dict[str, Tensor]] = {
         "weights": {name: parameter.detach() for name, parameter in trainable.items()},
         "optimizer": _moments(trainable, optimizer),
@@ -112,10 +115,31 @@ def _moments(trainable: dict[str, nn.Parameter], optimizer: torch.optim.Optimize
 def _remove(path: Path) -> None:
     """Delete a checkpoint, after renaming it: one that is half deleted must not look like a checkpoint."""
     if path.exists():
-        hidden = path.with_name(f".removing-{path.name}")
+        hidden = path.with_name(f"{_REMOVING}{path.name}")
         shutil.rmtree(hidden, ignore_errors=True)
         path.rename(hidden)
         shutil.rmtree(hidden, ignore_errors=True)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete what a killed run was writing or deleting. Only the process that holds the run's folder may call this."""
+    for path in [*folder.glob(f"{_WRITING}*"), *folder.glob(f"{_REMOVING}*")]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def mark_validated(folder: Path, step: int) -> None:
+    """Note that the validation of a step is done, in the checkpoint of that step if there is one."""
+    path = _folder_of(folder, step)
+    if (path / "state.json").is_file():
+        write_atomic(path / _VALIDATED, "")
+
+
+def is_validated(path: Path) -> bool:
+    return (path / _VALIDATED).is_file()
+
+
+def _folder_of(folder: Path, step: int) -> Path:
+    return folder / f"step-{step:08d}"
 
 
 def load_checkpoint(

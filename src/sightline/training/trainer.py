@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Generator
 from functools import partial
@@ -18,6 +19,7 @@ from sightline.data.encode import load_encoder
 from sightline.data.latents import LatentBatch
 from sightline.errors import SightlineError
 from sightline.files import require_writable, write_atomic
+from sightline.run_folder import locked
 from sightline.training import checkpoint, memory
 from sightline.training.ema import ema_weights, make_ema, update_ema
 from sightline.training.feeds import make_feed, open_caches
@@ -49,16 +51,26 @@ def train(recipe: Recipe, resume: str | None = None, stop_after: float | None = 
     """
     stop_at = math.inf if stop_after is None else time.perf_counter() + number("stop_after", stop_after, above=0.0)
     run = Path(recipe.output)
-    start = find_start(recipe, run, resume)
-    if start is not None and is_finished(checkpoint.read_state(start), recipe):
-        return run  # a finished run that is started again has nothing to do
+    with locked(run, ("samples",), "a new folder or an earlier run's"):
+        if os.environ.get("RANK", "0") == "0":
+            checkpoint.remove_leftovers(run / "checkpoints")
+        start = find_start(recipe, run, resume)
+        # A run that is started again has nothing to do once what follows its last checkpoint is done too.
+        if start is None or not (is_finished(checkpoint.read_state(start), recipe) and checkpoint.is_validated(start)):
+            _train(recipe, run, start, stop_at)
+    return run
+
+
+def _train(recipe: Recipe, run: Path, start: Path | None, stop_at: float) -> None:
     accelerator = Accelerator(cpu=not torch.cuda.is_available())
     trainer = Trainer(recipe, accelerator)
     with Report(run, recipe, accelerator) as report:
         trainer.prepare(report, start)
-        trainer.train(report, stop_at)
+        if start is not None and trainer.owes_validation(start):
+            trainer.validate(report)
+        if start is None or not is_finished(checkpoint.read_state(start), recipe):
+            trainer.train(report, stop_at)
     accelerator.wait_for_everyone()
-    return run
 
 
 def find_start(recipe: Recipe, run: Path, resume: str | None) -> Path | None:
@@ -227,7 +239,16 @@ class Trainer:
             self.run / "checkpoints", state, self.trainable, self.optimizer, self.ema, total_limit=limit
         )
 
+    def owes_validation(self, start: Path) -> bool:
+        """Whether a run was killed after the checkpoint that it is resumed from, before the validation of that step was done."""
+        is_due = self.steps_done % self.recipe.validation.every_steps == 0
+        is_last = is_finished(checkpoint.read_state(start), self.recipe)
+        return (is_due or is_last) and not checkpoint.is_validated(start)
+
     def validate(self, report: Report) -> None:
         """Validate the averaged weights, or the last ones where the run keeps no average."""
         with ema_weights(self.trainable, self.ema):
             validate(self.model, self.sampler, self.feed, self.recipe, report, self.steps_done, self.device)
+        self.accelerator.wait_for_everyone()  # every process has written its samples
+        if self.accelerator.is_main_process:
+            checkpoint.mark_validated(self.run / "checkpoints", self.steps_done)
