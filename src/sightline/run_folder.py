@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,8 +18,12 @@ def locked(folder: str | Path, parts: tuple[str, ...] = (), expected: str = "a w
     """Keep a folder for this command: a second one is refused in one sentence, before it has read or written anything.
 
     The folder is created, and removed again if it stays empty. Temporary files and folders of a killed run are deleted from
-    it and from its `parts`. expected: what an error says the folder should be. With several processes, the first one calls it.
+    it and from its `parts`. expected: what an error says the folder should be. Of the processes of a launcher, the first one
+    holds the lock for all.
     """
+    if os.environ.get("RANK", "0") != "0":
+        yield
+        return
     folder = Path(folder)
     missing = [place for place in (folder, *folder.parents) if not place.exists()]  # nearest first
     require_writable(folder, expected)

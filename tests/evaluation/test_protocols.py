@@ -104,8 +104,9 @@ def test_standard_from_a_model_to_the_page_and_on_where_it_was(evaluate, oracle,
     assert "floor: the true videos" in table and "## Rescaled" in table
     asked, written_at = oracle.asked, Path("out/clips/walkthrough-00900000-0/generated.mp4").stat().st_mtime_ns
     monkeypatch.setattr(running, "generate", None)  # nothing is generated again, and no model is loaded
-    Path("out/clips/.walkthrough-00900000-0.0123.new").mkdir()  # as kill -9 leaves it: nobody looks at it
+    Path("out/clips/.walkthrough-00900000-0.sightline-new").mkdir()  # as kill -9 leaves it
     assert evaluate(line) == 0 and oracle.asked == asked
+    assert not Path("out/clips/.walkthrough-00900000-0.sightline-new").exists()
     assert Path("out/clips/walkthrough-00900000-0/generated.mp4").stat().st_mtime_ns == written_at
     assert Path("out/table.md").read_text() == table
     capsys.readouterr()

@@ -17,7 +17,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from sightline.cli._console import bar, print_line, print_table
-from sightline.cli._launch import one_progress_bar
+from sightline.cli._launch import clean_exit, one_progress_bar
 from sightline.errors import SightlineError
 from sightline.option_types import OptionalInt, check_options
 from sightline.parsing import parse_size
@@ -42,7 +42,8 @@ def main(arguments: Sequence[str]) -> None:
         commands, prog="sightline data", description=__doc__, args=arguments, config=(FlagCreatePairsOff,)
     )
     check_options(command)
-    command.run()
+    with clean_exit():
+        command.run()
 
 
 @dataclass
@@ -208,6 +209,18 @@ class Cache(_ClipOptions):
     """Clips per shard. A run that is killed loses at most one shard."""
 
     def run(self) -> None:
+        from sightline.run_folder import locked
+
+        with locked(self.output):
+            failed = self._write()
+        if failed:
+            raise SightlineError(
+                f"{failed} clips failed, for another reason than their data: expected none; the others are cached, and the same "
+                "command tries them again."
+            )
+
+    def _write(self) -> int:
+        """Write the cache; returns how many clips of this process failed."""
         import torch
         from accelerate import PartialState
 
@@ -238,6 +251,7 @@ class Cache(_ClipOptions):
         state.wait_for_everyone()
         logging.getLogger("sightline").setLevel(logging.INFO)
         _write_with_bar(writer, shown=state.is_main_process)
+        return writer.failed
 
 
 def _write_with_bar(writer: Any, shown: bool) -> None:

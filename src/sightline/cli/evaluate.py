@@ -21,6 +21,7 @@ from sightline.checks import whole_number
 from sightline.cli._console import print_line
 from sightline.cli._launch import clean_exit, launched, one_progress_bar
 from sightline.cli._runs import Compare, VBench
+from sightline.errors import SightlineError
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
 from sightline.option_types import OptionalFloat, OptionalInt, OptionalName, OptionalSize, OptionalText, check_options
@@ -149,6 +150,11 @@ class _Protocol(_Generating):
             print_line((self.output / TABLE).read_text())
             counts = results.counts
             print_line(f"wrote {self.output / PAGE}; {counts.failed} of {counts.asked} clips have no pose")
+            if failed := results.failed_clips:
+                raise SightlineError(
+                    f"{len(failed)} of {counts.asked} clips were not generated or not scored, such as {failed[0]}: expected all; "
+                    "the same command tries them again."
+                )
 
 
 @dataclass

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -81,7 +80,7 @@ class Generate:
                 remove_leftovers(Path(os.path.abspath(self.job.output)).parent)
             _print_done(self.job, run_job(model, self.job, overwrite=self.overwrite, rank=rank))
             return
-        with locked(self.job.output) if rank == 0 else nullcontext():
+        with locked(self.job.output):
             if state is not None:
                 state.wait_for_everyone()  # until the first process has the folder
             self._run_all(model, jobs, state)

@@ -6,7 +6,8 @@
       shard-00000.safetensors       clips 0 .. n-1 of the list, shard-00001 the next n, ...
       index.json                    written once all shards exist: where each clip is, and which were skipped
 
-A shard depends only on the settings and its number. A run that was killed and resumed, or one on several processes,
+Each clip has a checksum, which is verified when a run is resumed and when the clip is read. The same command writes damaged
+shards again. A shard depends only on the settings and its number. A run that was killed and resumed, or one on several processes,
 therefore writes the same bytes as an undisturbed one.
 """
 
@@ -24,6 +25,7 @@ import torch
 from safetensors.torch import save_file
 
 from sightline.checks import whole_number
+from sightline.data.checksums import clip_checksum, verify_shard
 from sightline.data.clip import Clip, Skips
 from sightline.data.clips import Clips
 from sightline.data.encode import ClipEncoder
@@ -35,7 +37,7 @@ from sightline.settings import convert
 from sightline.tensors import metadata_json, read_metadata, read_tensors, require_real
 
 _LOG = logging.getLogger("sightline.data")
-_VERSION = 1
+_VERSION = 2
 _METADATA = "sightline"  # one entry: safetensors writes several in no fixed order
 _EMPTY_TEXT = "empty_text.safetensors"
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -68,6 +70,8 @@ class CacheWriter:
         self.folder, self.clips, self.encoder = Path(folder), clips, encoder
         self.shard_clips = whole_number("shard_clips", shard_clips)
         self.rank, self.processes, self.dtype = rank, processes, DTYPES[dtype]
+        self.failed = 0  # clips that this process could not encode, for another reason than their data
+        self._verified: set[int] = set()  # shards that this process has written, or read in full
         self.settings = {
             "version": _VERSION,
             "model": model,
@@ -133,17 +137,26 @@ class CacheWriter:
         return self.folder / f"shard-{shard:05d}.safetensors"
 
     def _is_written(self, shard: int) -> bool:
-        """Whether the shard exists and is complete. A damaged one is written again; one of another run is an error."""
+        """Whether the shard exists and is complete. A damaged one is written again; one of another run is an error.
+
+        Every process verifies its own shards, once.
+        """
         path = self._path(shard)
         if not path.is_file():
             return False
+        is_own = shard % self.processes == self.rank
         try:
             header = read_header(path)
+            if is_own and shard not in self._verified:
+                verify_shard(path, header["clips"])
         except SightlineError as error:
             _LOG.warning("%s; it is written again", str(error).rstrip("."))
             return False
         if header["fingerprint"] != self.fingerprint:
             raise SightlineError(f"{path}: was made with other settings than {self.folder / 'settings.json'} says.")
+        if is_own and shard not in self._verified and any(skip.get("unexpected") for skip in header["skips"]):
+            return False  # clips that failed for another reason than their data are tried again
+        self._verified.add(shard)
         return True
 
     def _write_shard(self, shard: int, on_clip: Callable[[], object]) -> None:
@@ -151,27 +164,35 @@ class CacheWriter:
         entries: list[dict[str, Any]] = []
         skips = Skips(self.clips.skips.strict)
         for index, clip in self._read(self.clips_of(shard)):
-            if isinstance(clip, SightlineError):
-                window = self.clips.windows[index]
-                skips.report(self.clips.sources[window.source].name, window.name, clip)
+            window = self.clips.windows[index]
+            try:
+                if isinstance(clip, Exception):
+                    raise clip
+                entry, own = _entry(clip), self._tensors(clip)
+            except torch.OutOfMemoryError:
+                raise SightlineError("the memory is full: expected a smaller --size or fewer --num-frames.") from None
+            except Exception as error:  # whatever is wrong with one clip, the others are still cached
+                self.failed += not isinstance(error, SightlineError)
+                skips.report(self.clips.sources[window.source].name, window.name, error)
             else:
                 key = f"{len(entries):05d}"
-                tensors |= {f"{key}.{name}": tensor for name, tensor in self._tensors(clip).items()}
-                entries.append(_entry(clip))
+                tensors |= {f"{key}.{name}": tensor for name, tensor in own.items()}
+                entries.append({**entry, "checksum": clip_checksum(entry, own)})
             on_clip()
         header = {"fingerprint": self.fingerprint, "clips": entries, "skips": [asdict(skip) for skip in skips]}
         # Where every clip of a shard is broken, its file still records that.
         tensors = tensors or {"empty": torch.zeros(1)}
         with atomic_write(self._path(shard)) as temporary:
             save_file(tensors, temporary, metadata={_METADATA: json.dumps(header)})
+        self._verified.add(shard)
 
-    def _read(self, indices: range) -> Iterator[tuple[int, Clip | SightlineError]]:
+    def _read(self, indices: range) -> Iterator[tuple[int, Clip | Exception]]:
         """The clips, or their errors. The next clip is read while this one is encoded."""
 
-        def read(index: int) -> Clip | SightlineError:
+        def read(index: int) -> Clip | Exception:
             try:
                 return self.clips[index]
-            except SightlineError as error:
+            except Exception as error:
                 return error
 
         with ThreadPoolExecutor(max_workers=1) as reader:
@@ -193,7 +214,7 @@ class CacheWriter:
     def _write_index(self) -> None:
         """Made from the shards alone, so that any process may write it, also more than once."""
         clips: list[dict[str, Any]] = []
-        skips = [asdict(skip) for skip in self.clips.skips]
+        skips: list[Any] = [asdict(skip) for skip in self.clips.skips]
         for shard in range(self.num_shards):
             header = read_header(self._path(shard))
             clips += [
@@ -230,6 +251,16 @@ class CachedClip(TypedDict):
     scene: str
     caption: str
     camera: CachedCamera
+    checksum: str
+
+
+class SkippedClip(TypedDict):
+    """A clip that is not in the cache, and why (see data.clip.Skip)."""
+
+    source: str
+    name: str
+    reason: str
+    unexpected: bool
 
 
 class ShardHeader(TypedDict):
@@ -237,7 +268,7 @@ class ShardHeader(TypedDict):
 
     fingerprint: str
     clips: list[CachedClip]
-    skips: list[dict[str, str]]
+    skips: list[SkippedClip]
 
 
 def read_header(path: Path) -> ShardHeader:

@@ -8,7 +8,8 @@ from typing import Any, TypedDict
 from torch import Tensor
 
 from sightline.cameras.trajectory import Trajectory
-from sightline.data.cache import CachedClip, read_empty_text, read_header
+from sightline.data.cache import CachedClip, SkippedClip, read_empty_text, read_header
+from sightline.data.checksums import require_checksum
 from sightline.data.encode import DIGESTS, MAX_SEQUENCE_LENGTH, pad_text
 from sightline.data.latents import LatentClip
 from sightline.data.order import group_by_name
@@ -34,7 +35,7 @@ class IndexEntry(TypedDict):
 
 class Index(TypedDict):
     clips: list[IndexEntry]
-    skips: list[dict[str, str]]
+    skips: list[SkippedClip]
 
 
 class CachedClips:
@@ -53,7 +54,7 @@ class CachedClips:
         self.settings = read_json(self.folder / "settings.json", "the settings of a cache")
         index = convert(Index, index, str(self.folder / "index.json"))
         self.entries: list[IndexEntry] = index["clips"]
-        self.skips: list[dict[str, str]] = index["skips"]
+        self.skips: list[SkippedClip] = index["skips"]
         self._headers: dict[int, list[CachedClip]] = {}
 
     def __len__(self) -> int:
@@ -65,6 +66,12 @@ class CachedClips:
         if not 0 <= location["position"] < len(headers):
             raise SightlineError(f"{path} has {len(headers)} clips: expected one at position {location['position']}.")
         entry, tensors = headers[location["position"]], _read_clip(path, f"{location['position']:05d}.")
+        require_checksum(path, entry, tensors)
+        if (location["source"], location["name"]) != (entry["source"], entry["name"]):
+            raise SightlineError(
+                f"{self.folder / 'index.json'}: {location['name']} is {entry['name']} in its shard: expected the index of this "
+                "cache; delete it and cache again, which is quick."
+            )
         try:
             trajectory = Trajectory(tensors["camera_to_world"], tensors["intrinsics"], **entry["camera"])
         except (SightlineError, TypeError) as error:  # TypeError: an entry that no camera has

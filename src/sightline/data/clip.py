@@ -10,6 +10,7 @@ import numpy as np
 
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
+from sightline.files import failure
 
 _LOG = logging.getLogger("sightline.data")
 _REPORTED_ONE_BY_ONE = 20  # after this many, skips are only counted
@@ -66,11 +67,12 @@ class Clip:
 
 @dataclass(frozen=True)
 class Skip:
-    """A clip that could not be read, and the reason."""
+    """A clip that could not be read, and the reason. unexpected: the reason is no known fault of its data."""
 
     source: str
     name: str
     reason: str
+    unexpected: bool = False
 
 
 class Skips(list[Skip]):
@@ -80,13 +82,14 @@ class Skips(list[Skip]):
         super().__init__()
         self.strict = strict
 
-    def report(self, source: str, name: str, error: SightlineError) -> Skip:
+    def report(self, source: str, name: str, error: Exception) -> Skip:
+        sentence = failure(error)
         if self.strict:
-            raise SightlineError(f"{source}/{name}: {error}") from None
-        skip = Skip(source, name, str(error))
+            raise SightlineError(f"{source}/{name}: {sentence}") from None
+        skip = Skip(source, name, sentence, unexpected=not isinstance(error, SightlineError))
         self.append(skip)
         if len(self) <= _REPORTED_ONE_BY_ONE:
-            _LOG.warning("skipped %s/%s: %s", source, name, error)
+            _LOG.warning("skipped %s/%s: %s", source, name, sentence)
         if len(self) == _REPORTED_ONE_BY_ONE:
             _LOG.warning("further skipped clips are only counted")
         return skip

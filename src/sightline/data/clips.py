@@ -17,6 +17,7 @@ from sightline.data.frames import FittedFrames
 from sightline.data.sources import Source
 from sightline.data.split import Part, in_part
 from sightline.errors import SightlineError
+from sightline.memory import require_video_memory
 
 _LOG = logging.getLogger("sightline.data")
 _ASPECT_TOLERANCE = 0.01  # pictures of 480x270 for cameras of 3840x2160 are rounded by less
@@ -56,6 +57,7 @@ class Clips(Sequence[Clip]):
         progress: Callable[[Sequence[str], str], Iterable[str]] = lambda shots, _: shots,
     ) -> None:
         self.spec = spec or ClipSpec()
+        require_video_memory(self.spec.num_frames, self.spec.width, self.spec.height)
         self.sources = [source.for_spec(self.spec) for source in sources]
         self.skips = Skips(strict)
         self.windows: list[Window] = []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -21,6 +20,7 @@ from sightline.digests import json_digest
 from sightline.errors import SightlineError
 from sightline.evaluation.results import CaseSettings
 from sightline.lab.models import HELD_OUT_SEED
+from sightline.names import unique_names
 
 _log = logging.getLogger("sightline")
 
@@ -118,7 +118,7 @@ class StandardCases:
             _log.warning("found %d clips, not the %d that were asked for.", len(self.clips), selection.clips)
         count = min(selection.clips, len(self.clips))
         self.chosen = [round(at) for at in np.linspace(0, len(self.clips) - 1, count)]
-        self.names = [self._name(self.clips.windows[index]) for index in self.chosen]
+        self.names = unique_names(self._name(self.clips.windows[index]) for index in self.chosen)
 
     def load(self, index: int) -> Case:
         clip, depth = self.clips[self.chosen[index]], self.clips.depth(self.chosen[index])
@@ -159,4 +159,4 @@ class StandardCases:
         return self.clips.sources[window.source]
 
     def _name(self, window: Window) -> str:
-        return re.sub(r"[^\w.+-]+", "_", f"{self.source(window).name}-{window.shot}-{window.start}")
+        return f"{self.source(window).name}-{window.shot}-{window.start}"

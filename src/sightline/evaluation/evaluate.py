@@ -28,6 +28,7 @@ from sightline.evaluation.scoring import Against
 from sightline.generation.model import Model, ModelOptions
 from sightline.generation.plan import Plan
 from sightline.parsing import parse_query
+from sightline.run_folder import locked
 
 if TYPE_CHECKING:
     import torch
@@ -113,6 +114,9 @@ def evaluate(
     """
     if protocol not in get_args(Protocol):
         raise SightlineError(f"protocol is {protocol!r}: expected one of {', '.join(get_args(Protocol))}.")
+    folder = Path(output or f"outputs/{protocol}")
+    with locked(folder):
+        pass  # a second command for the folder is refused before anything is read; the run itself locks it again
     defaults, wanted = PROTOCOLS[protocol], PAPER[protocol] if paper else None
     if wanted is not None and not sources and wanted.source_kinds:
         raise SightlineError(
@@ -159,10 +163,10 @@ def evaluate(
     record = paper_record(
         protocol, loaded.info, settings, sampling, estimator_name, against, suite.names, clips
     ) if wanted else None  # fmt: skip
-    folder = Path(output or f"outputs/{protocol}")
     run = Run(protocol, folder, cases, sampling, suite, estimator, against, name, record)
     label = (label or default_label(loaded.options, name)) + (", blind" if blind else "")
-    return _execute(run, loaded, label, on_done, state)
+    with locked(folder, ("clips", "plots")):
+        return _execute(run, loaded, label, on_done, state)
 
 
 def _open_suite(

@@ -13,6 +13,7 @@ from sightline.cameras.formats._files import InputFile
 from sightline.evaluation.metrics.frechet import FrechetDistance, frechet
 from sightline.evaluation.metrics.suite import METRICS
 from sightline.evaluation.results import (
+    NOT_GENERATED,
     RESULTS,
     SCORES_FILE,
     SETTINGS,
@@ -28,7 +29,6 @@ from sightline.evaluation.results import (
 )
 from sightline.evaluation.scores import POSE_SCORE, SCORES
 
-NOT_GENERATED = ("source", "generation")  # stages: a clip that failed there has no video, and is tried again
 GENERATED_FEATURES, REAL_FEATURES = "generated.npz", "real.npz"
 
 

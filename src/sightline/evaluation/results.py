@@ -14,10 +14,13 @@ from sightline.errors import SightlineError
 from sightline.evaluation.metrics.frechet import FrechetDistance
 from sightline.evaluation.scores import POSE_SCORE
 from sightline.files import write_atomic
+from sightline.names import require_plain_name
 from sightline.settings import from_dict
 
 SETTINGS, SCORES_FILE, RESULTS = "settings.json", "scores.json", "results.json"
 EXPECTED = "a file of sightline evaluate"
+NOT_GENERATED = ("source", "generation")  # stages: a clip that failed there has no video, and is tried again
+SCORING = "scoring"  # the stage of a clip that has its video, but whose scores could not be computed; it is tried again
 Kind = TypeVar("Kind")
 
 
@@ -152,6 +155,9 @@ class ClipResult:
     ground_truth: VideoScores = field(default_factory=VideoScores)
     failures: list[Failure] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        require_plain_name("the name of a clip", self.name)  # it is also that of a folder
+
 
 @dataclass(frozen=True)
 class MeanScore:
@@ -204,6 +210,12 @@ class RunResults:
     def failures(self) -> list[tuple[str, Failure]]:
         """Every failure with the name of its clip."""
         return [(clip.name, failure) for clip in self.clips for failure in clip.failures]
+
+    @property
+    def failed_clips(self) -> list[str]:
+        """Clips without a video, or without all of their scores. A pose that cannot be estimated is a result, not a failure."""
+        stages = (*NOT_GENERATED, SCORING)
+        return list(dict.fromkeys(name for name, failure in self.failures if failure.stage in stages))
 
 
 def _require_protocol(protocol: str) -> None:

@@ -18,10 +18,12 @@ from sightline import __version__
 from sightline.errors import SightlineError
 from sightline.evaluation.cases import Case, Cases
 from sightline.evaluation.estimators import open_estimator
-from sightline.evaluation.gather import GENERATED_FEATURES, NOT_GENERATED, REAL_FEATURES
+from sightline.evaluation.gather import GENERATED_FEATURES, REAL_FEATURES
 from sightline.evaluation.metrics.suite import Suite
 from sightline.evaluation.results import (
+    NOT_GENERATED,
     SCORES_FILE,
+    SCORING,
     SETTINGS,
     ClipResult,
     Failure,
@@ -34,9 +36,10 @@ from sightline.evaluation.results import (
 from sightline.evaluation.scoring import SCORERS, Against, ClipScorer
 from sightline.evaluation.units import drawn_with
 from sightline.figures import draw_trajectories, picture_or_warning
-from sightline.files import atomic_folder
+from sightline.files import atomic_folder, failure
 from sightline.generation.generate import generate
 from sightline.generation.model import Model
+from sightline.run_folder import is_empty
 from sightline.video import can_write_mp4, save_video
 
 _log = logging.getLogger("sightline")
@@ -99,22 +102,24 @@ class Run:
         # Where poses are read from files, a clip without a pose waits for its file.
         waits = str(self.estimator).startswith(("given", "vipe"))
         return not any(
-            failure.stage in NOT_GENERATED or (waits and failure.stage.startswith("pose")) for failure in failures
+            failure.stage in (*NOT_GENERATED, SCORING) or (waits and failure.stage.startswith("pose"))
+            for failure in failures
         )
 
 
 def prepare(run: Run, model: Model) -> None:
     """Write the settings of the run, or refuse a folder that holds another run. A run without a finished clip is replaced."""
     settings, file = run.settings(model), run.output / SETTINGS
-    if file.is_file() and run.has_finished_clips():
-        existing, wanted = read_result(RunSettings, file).flat(), settings.flat()
-        for name in wanted:
+    if file.is_file():
+        existing, wanted = read_result(RunSettings, file).flat(), settings.flat()  # refuses those of a cache or a video
+        for name in wanted if run.has_finished_clips() else ():
             if existing[name] != wanted[name]:
                 raise SightlineError(
                     f"{run.output} holds a run with {name} {existing[name]!r}: expected {wanted[name]!r}, or another -o."
                 )
-        return
-    if run.output.exists() and (not run.output.is_dir() or (any(run.output.iterdir()) and not file.is_file())):
+        if run.has_finished_clips():
+            return
+    elif run.output.exists() and (not run.output.is_dir() or not is_empty(run.output)):
         raise SightlineError(f"{run.output} is something else: expected a new folder, or that of a run to go on with.")
     write_result(file, settings)
 
@@ -173,8 +178,8 @@ def _require_same_weights(run: Run, model: Model) -> None:
                 )
 
 
-class _NotGenerated(Exception):
-    """The model, or the source of the clip, could not give a video."""
+class _NotGenerated(SightlineError):
+    """The model could not give a video."""
 
 
 def _process_clip(run: Run, model: Model, estimator: Any, index: int, folder: Path, strict: bool) -> list[Failure]:
@@ -187,16 +192,17 @@ def _process_clip(run: Run, model: Model, estimator: Any, index: int, folder: Pa
 
     stage = "source"
     try:
-        try:
-            case = run.cases.load(index)
-        except SightlineError as error:
-            raise _NotGenerated(str(error)) from None
+        case = run.cases.load(index)
         stage, scorer = "generation", ClipScorer(case, strict)
         SCORERS[run.protocol](scorer, generate_once, estimator, run.suite, run.against)
-    except _NotGenerated as error:
-        failed = ClipResult(name, name, failures=[Failure(stage, str(error))])
-        write_result(folder / SCORES_FILE, failed)
-        return failed.failures
+    except Exception as error:  # whatever is wrong with one clip, the others are still generated and scored
+        if strict and stage != "source" and isinstance(error, SightlineError) and not isinstance(error, _NotGenerated):
+            raise  # an estimator that refuses to work at all
+        if not videos:
+            failed = ClipResult(name, name, failures=[Failure(stage, failure(error))])
+            write_result(folder / SCORES_FILE, failed)
+            return failed.failures
+        scorer.fail(SCORING, failure(error))
     scorer.drop_non_finite()
     scorer.result.seed, scorer.result.weights = run.sampling.seed + index, dict(model.digests)
     _write_clip(folder, videos[0], scorer)

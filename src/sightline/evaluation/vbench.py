@@ -19,6 +19,8 @@ from sightline.errors import SightlineError
 from sightline.evaluation.results import RESULTS, RunResults, read_result, write_result
 from sightline.evaluation.tables import format_number, grid
 from sightline.files import atomic_folder, reason, write_atomic
+from sightline.names import unique_names
+from sightline.run_folder import locked
 
 DIMENSIONS = (
     "subject_consistency", "background_consistency", "motion_smoothness", "dynamic_degree", "aesthetic_quality",
@@ -80,6 +82,13 @@ def judge(
     runs: Sequence[Path], results: Sequence[str], environment: Path, python: str | None, device: str, output: Path
 ) -> str:
     """The table of runs and of their real videos. results: texts LABEL=FILE of what VBench has judged already."""
+    with locked(output, ("videos",)):
+        return _judge(runs, results, environment, python, device, output)
+
+
+def _judge(
+    runs: Sequence[Path], results: Sequence[str], environment: Path, python: str | None, device: str, output: Path
+) -> str:
     files: dict[str, Path] = {}
     for text in results:
         label, equals, file = text.rpartition("=")
@@ -117,15 +126,16 @@ def set_up(environment: Path, python: str | None = None) -> Path:
 def collect(folders: Sequence[Path], output: Path) -> dict[str, VideoFolder]:
     """Copy the videos of each run, and the real videos of the first, into a folder each; by label."""
     videos: dict[str, VideoFolder] = {}
-    for number, folder in enumerate(folders):
-        run = read_result(RunResults, folder / RESULTS)
+    runs = [read_result(RunResults, folder / RESULTS) for folder in folders]
+    labels = _different_labels([run.label for run in runs])
+    places = dict(zip([REAL, *labels], unique_names([REAL, *labels]), strict=True))
+    for folder, run, label in zip(folders, runs, labels, strict=True):
         names = [clip.name for clip in run.clips]
-        label = run.label if run.label not in videos else f"{run.label} {number + 1}"
-        for title, file in [(label, "generated.mp4")] + ([(REAL, "true.mp4")] if number == 0 else []):
-            existing = [name for name in names if (folder / "clips" / name / file).is_file()]
+        for title, file in [(label, "generated.mp4")] + ([(REAL, "true.mp4")] if label == labels[0] else []):
+            existing = [name for name in dict.fromkeys(names) if (folder / "clips" / name / file).is_file()]
             if not existing:
                 continue
-            copies = output / "videos" / _file_name(title)
+            copies = output / "videos" / places[title]
             with atomic_folder(copies, overwrite=True) as temporary:
                 for name in existing:
                     shutil.copyfile(folder / "clips" / name / file, temporary / f"{name}.mp4")
@@ -133,6 +143,14 @@ def collect(folders: Sequence[Path], output: Path) -> dict[str, VideoFolder]:
     if not videos:
         raise SightlineError(f"{', '.join(map(str, folders))}: found no videos, expected runs of sightline evaluate.")
     return videos
+
+
+def _different_labels(labels: Sequence[str]) -> list[str]:
+    """Labels of which none is another's or that of the real videos: those that are get the number of their run."""
+    different: list[str] = []
+    for number, label in enumerate(labels, 1):
+        different.append(f"{label} {number}" if label in (REAL, *different) else label)
+    return different
 
 
 def run_vbench(python: Path, videos: Path, name: str, output: Path, device: str) -> Path:
@@ -185,10 +203,6 @@ def write_vbench(files: dict[str, Path], asked: dict[str, int], output: Path) ->
     write_result(output / "vbench.json", VBenchResults(results))
     write_atomic(output / "vbench.md", text)
     return text
-
-
-def _file_name(label: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in label)
 
 
 def _call(command: list[str], trouble: str) -> None:

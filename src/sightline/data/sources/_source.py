@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from sightline.documents import DocumentError, parse_json, read_text
 from sightline.errors import SightlineError
 from sightline.files import reason
 from sightline.images import IMAGE_SUFFIXES
+from sightline.names import require_plain_name
 from sightline.video import VIDEO_SUFFIXES
 
 
@@ -41,8 +41,7 @@ class Source(ABC):
 
     def __init__(self, name: str | None = None, eta: float | None = None) -> None:
         self.name = name or self.kind
-        if not re.fullmatch(r"[\w@+-][\w.@+-]*", self.name):
-            raise SightlineError(f"name is {self.name!r}: expected letters, digits and . _ - @ +, as in a file name.")
+        require_plain_name("name", self.name)
         self.eta = number("eta", self.default_eta if eta is None else eta, above=0.0)
 
     @abstractmethod
@@ -138,14 +137,29 @@ class FolderSource(Source):
 
 
 def folders_with(root: Path, file_name: str) -> list[Path]:
-    """All folders below `root` that contain this file, sorted. Folders inside such a folder are not searched."""
-    folders = []
-    for folder, below, files in os.walk(root, followlinks=True):
-        if file_name in files:
-            folders.append(Path(folder))
-            below.clear()
-        below.sort()
-    return sorted(folders)
+    """All folders below `root` that contain this file, sorted. Folders inside such a folder are not searched.
+
+    Links are followed, and a folder that several paths lead to is found once: loops end, and no scene is there twice. Its
+    name is that of the path without links, if there is one.
+    """
+    found: list[Path] = []
+    waiting, linked = [root], list[Path]()  # links come last
+    seen: set[tuple[int, int]] = set()
+    while waiting or linked:
+        folder = waiting.pop() if waiting else linked.pop(0)
+        try:
+            status, items = folder.stat(), sorted(folder.iterdir())
+        except OSError:  # not ours to read, such as lost+found
+            continue
+        if (status.st_dev, status.st_ino) in seen:
+            continue
+        seen.add((status.st_dev, status.st_ino))
+        if (folder / file_name).is_file():
+            found.append(folder)
+            continue
+        waiting += [item for item in items if item.is_dir() and not item.is_symlink()]
+        linked += [item for item in items if item.is_dir() and item.is_symlink()]
+    return sorted(found)
 
 
 def video_or_frames(folder: Path, stem: str, frame_names: Sequence[str], frames: int) -> FrameReader:
