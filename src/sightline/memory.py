@@ -26,9 +26,9 @@ def available_memory() -> int:
     return available
 
 
-def require_video_memory(num_frames: int, width: int, height: int, videos: int = 1) -> None:
+def require_video_memory(num_frames: int, width: int, height: int) -> None:
     """Refuse a video whose pixels alone do not fit into memory, as bytes and as the floats they are computed from."""
-    needed, available = videos * num_frames * height * width * 3 * (1 + 4), available_memory()
+    needed, available = num_frames * height * width * 3 * (1 + 4), available_memory()
     if needed > available:
         raise SightlineError(
             f"{num_frames} frames of {width}x{height} need {needed / GIB:.1f} GiB of memory for their pixels alone and "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sightline import cli
@@ -114,3 +115,16 @@ def test_a_clip_s_name_that_is_no_name_is_refused(tmp_path, name):
     with pytest.raises(SightlineError, match=r"the name of a clip is .*: expected letters, digits"):
         vbench.collect([tmp_path / "run"], tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_a_finished_run_is_refused_once_its_weights_are_replaced(evaluate, model_folder, monkeypatch, capsys):
+    monkeypatch.setattr(running, "generate", lambda *_, **__: np.zeros((5, 64, 64, 3), np.uint8))
+    assert evaluate() == 0
+    weights = next((model_folder / "one").glob("*.safetensors"))
+    before = weights.read_bytes()
+    weights.write_bytes((model_folder / "two" / weights.name).read_bytes())
+    try:
+        assert evaluate() == cli.FAULT
+    finally:
+        weights.write_bytes(before)
+    assert "out holds a run with model_files" in capsys.readouterr().err

@@ -136,7 +136,7 @@ def test_a_film_that_fails_is_counted_and_tried_again(evaluate, oracle, capsys, 
     line = "beyond --clips 2 --metrics none -o out"
     with monkeypatch.context() as patched:
         patched.setattr(running, "generate", sometimes)
-        assert evaluate(line) == 0
+        assert evaluate(line) == cli.FAULT
     told = capsys.readouterr().out
     assert "generation: the film tore" in told and "| 2 | 1 | 1 |" in told and "1 of 2 clips have no pose" in told
     assert re.search(r"\| one \| 0\.025/0\.025 \|", told)  # raw/rescaled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import signal
 import time
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sightline import cli
-from sightline.digests import file_digest
+from sightline.digests import file_digest, json_digest
 from sightline.errors import SightlineError
 from sightline.run_folder import LOCK
 from sightline.training import checkpoint, trainer, validation
@@ -19,7 +20,7 @@ from tests.training.conftest import changed, read_shards
 
 
 def contents_of(run: Path) -> dict[str, str]:
-    """Digests of everything that a run leaves, but for its log, which holds times. Headers of tensors have no fixed order."""
+    """Digests of everything that a run leaves, but for times in its log and states. Headers of tensors have no fixed order."""
     digests = {}
     for path in sorted(
         path for path in run.rglob("*") if path.is_file() and path.name not in ("log.jsonl", "recipe.yaml")
@@ -28,6 +29,8 @@ def contents_of(run: Path) -> dict[str, str]:
             tensors = read_shards(path.parent)
             values = b"".join(tensors[name].numpy().tobytes() for name in sorted(tensors))
             digests[str(path.relative_to(run))] = hashlib.sha256(values).hexdigest()
+        elif path.name == "state.json":
+            digests[str(path.relative_to(run))] = json_digest({**json.loads(path.read_text()), "seconds": None})
         else:
             digests[str(path.relative_to(run))] = file_digest(path)
     return digests

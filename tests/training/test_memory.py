@@ -124,6 +124,10 @@ def test_a_run_that_cannot_fit_says_what_to_change(monkeypatch):
     )
     estimate = memory.estimate(small_model(2, with_camera=True), recipe, TOKENS, processes=1)
     assert "memory per device, estimated" in memory.require_fit(estimate, recipe, torch.device("cpu"))
+    with monkeypatch.context() as scarce:
+        scarce.setattr(memory, "available_memory", lambda: 1000)
+        with pytest.raises(SightlineError, match="GiB of memory beside its weights and 0 are free: expected smaller"):
+            memory.require_fit(estimate, recipe, torch.device("cpu"))
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (1000, 1000))
     monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 0)
     with pytest.raises(

@@ -87,7 +87,10 @@ class PaperRecord:
 @dataclass(frozen=True)
 class RunSettings:
     """Everything that decides the numbers of a run. left_out: why a metric is missing, by metric. paper: for a run that follows
-    the paper's protocol."""
+    the paper's protocol.
+
+    weights: of the metrics' networks. model_files: digests of the files of the model and of its camera weights.
+    """
 
     protocol: str
     model: str
@@ -102,6 +105,7 @@ class RunSettings:
     weights: dict[str, str]
     sightline: str
     paper: PaperRecord | None = None
+    model_files: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         _require_protocol(self.protocol)

@@ -83,6 +83,7 @@ class Run:
             weights=self.suite.weights,
             sightline=__version__,
             paper=self.paper,
+            model_files=model.files,
         )
 
     def has_finished_clips(self) -> bool:

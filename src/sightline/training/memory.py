@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from sightline.errors import SightlineError
-from sightline.generation.memory import GIB
+from sightline.memory import GIB, available_memory
 from sightline.training.recipe import Recipe
 
 # Numbers that a Wan block keeps for its backward pass, per token and per channel of its width, in autocast's dtype.
@@ -111,4 +111,13 @@ def require_fit(estimate: Estimate, recipe: Recipe, device: torch.device) -> str
                 f"the run needs about {estimate.total / GIB:.0f} GiB per device and {free / GIB:.0f} are free: "
                 f"try {', or '.join(advice)}."
             )
+    needed, available = (
+        estimate.total - estimate.weights,
+        available_memory(),
+    )  # on a CPU, the weights are in memory already
+    if device.type == "cpu" and needed > available:
+        raise SightlineError(
+            f"the run needs about {needed / GIB:.0f} GiB of memory beside its weights and {available / GIB:.0f} are free: "
+            "expected smaller or shorter clips, optimizer.micro_batch_size: 1, or model.gradient_checkpointing: true."
+        )
     return line
