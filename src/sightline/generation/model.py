@@ -61,13 +61,7 @@ def _default_device() -> torch.device:
 
 def model_info(name: str | None) -> ModelInfo:
     """What the configuration files of a model tell: a hub id, a folder, "lab", or None for the lab model with its camera."""
-    from sightline.backbones import shipped
-    from sightline.backbones.model_info import ModelInfo, read_configs
-
-    if name is not None and name.startswith("tiny:"):
-        return Model(ModelOptions(name)).info
-    info = ModelInfo.from_configs(read_configs(str(shipped.base()) if name in (None, "lab") else str(name)))
-    return replace(info, has_camera=True) if name is None else info
+    return Model(ModelOptions(name)).info
 
 
 @dataclass(eq=False)
@@ -136,7 +130,7 @@ class Model:
         """What is known of the model before its weights are loaded."""
         from sightline.backbones.model_info import ModelInfo
 
-        if "pipe" in self.__dict__ or (self.options.model or "").startswith("tiny:"):
+        if self.configs is None:
             return ModelInfo.of(self.pipe)
         info = ModelInfo.from_configs(self.configs)
         return replace(info, has_camera=True) if self.options.model is None else info
