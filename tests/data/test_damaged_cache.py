@@ -70,6 +70,15 @@ def test_flipped_bytes_are_noticed_when_read_and_repaired_by_the_same_command(co
     assert shard.read_bytes() == (whole / shard.name).read_bytes()
 
 
+def test_the_text_of_the_empty_prompt_is_checked_too(copied, whole):
+    text = copied / "empty_text.safetensors"
+    flip(text, text.stat().st_size - 3)
+    with pytest.raises(SightlineError, match=r"empty_text\.safetensors: .* is damaged"):
+        CachedClips(copied).empty_text()
+    writer(copied).prepare()
+    assert text.read_bytes() == (whole / text.name).read_bytes()
+
+
 def test_an_index_of_other_clips_is_noticed(copied):
     index = copied / "index.json"
     first, second = (entry["name"] for entry in CachedClips(copied).entries[:2])

@@ -25,7 +25,7 @@ import torch
 from safetensors.torch import save_file
 
 from sightline.checks import whole_number
-from sightline.data.checksums import clip_checksum, verify_shard
+from sightline.data.checksums import clip_checksum, require_checksum, verify_shard
 from sightline.data.clip import Clip, Skips
 from sightline.data.clips import Clips
 from sightline.data.encode import ClipEncoder
@@ -39,7 +39,7 @@ from sightline.tensors import metadata_json, read_metadata, read_tensors, requir
 _LOG = logging.getLogger("sightline.data")
 _VERSION = 2
 _METADATA = "sightline"  # one entry: safetensors writes several in no fixed order
-_EMPTY_TEXT = "empty_text.safetensors"
+_EMPTY_TEXT, _EMPTY_ENTRY = "empty_text.safetensors", {"name": "of the empty prompt"}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -102,9 +102,12 @@ class CacheWriter:
             raise SightlineError(f"{self.folder}: found shards without a settings.json, expected an empty folder.")
         else:
             write_atomic(path, json.dumps(self.settings, indent=1) + "\n")
-        if not (self.folder / _EMPTY_TEXT).is_file():
+        try:
+            read_empty_text(self.folder)
+        except SightlineError:  # missing or damaged
+            text = {"text": self.encoder.text("").to(self.dtype).contiguous()}
             with atomic_write(self.folder / _EMPTY_TEXT) as temporary:
-                save_file({"text": self.encoder.text("").to(self.dtype).contiguous()}, temporary)
+                save_file(text, temporary, metadata={"checksum": clip_checksum(_EMPTY_ENTRY, text)})
         for leftover in self.folder.glob(".*"):
             if leftover.name.startswith((".shard-", ".index.", ".settings.", ".empty_text.")):
                 leftover.unlink(missing_ok=True)
@@ -281,10 +284,12 @@ def read_header(path: Path) -> ShardHeader:
 def read_empty_text(folder: Path) -> torch.Tensor:  # -> [n, D]
     """The embedding of the empty prompt, without padding."""
     file = folder / _EMPTY_TEXT
-    text = read_tensors(file, "a file of a cache")[1].get("text")
+    metadata, tensors = read_tensors(file, "a file of a cache")
+    text = tensors.get("text")
     if text is None or text.ndim != 2:
         raise SightlineError(f"{file} has no text of [n, D] numbers: expected a file of a cache.")
     require_real(file, [("text", text)])
+    require_checksum(file, {**_EMPTY_ENTRY, **metadata}, {"text": text})
     return text
 
 
