@@ -15,6 +15,7 @@ from sightline.cameras.statistics import describe
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from sightline.generation.job import DEFAULT_MOVE, DEFAULT_STYLE, Job
+from sightline.memory import require_video_memory
 from sightline.parsing import parse_size
 from sightline.worlds import FAR, render_depth, sample_clip
 
@@ -41,6 +42,7 @@ def make_shot(job: Job, info: ModelInfo) -> PlannedShot:
     """
     width, height = parse_size(job.size) if job.size else (info.defaults.width, info.defaults.height)
     info.require_size(width, height)
+    require_video_memory(1, width, height)  # a picture of this size is read, or rendered
     line = None if job.trajectory is not None or _is_own(job) else MoveLine.read(job.move or DEFAULT_MOVE)
     own_length = info.defaults.num_frames
     num_frames = job.num_frames or (own_length if line is None else job.num_frames_of(line, own_length, info.stride))
