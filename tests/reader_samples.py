@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from sightline.backbones.tiny import tiny_pipeline, tiny_transformer
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.formats import load, save
 from sightline.data.cached import CachedClips
+from sightline.data.checksums import clip_checksum
+from sightline.data.clip import Skip
 from sightline.data.sources._source import json_lines
 from sightline.encodings import Scope
 from sightline.evaluation import compare, vbench
@@ -39,7 +41,7 @@ from sightline.evaluation.results import (
 )
 from sightline.generation.batch import read_jobs
 from sightline.generation.job import Job
-from sightline.generation.model import ModelOptions
+from sightline.generation.model import Model, ModelOptions
 from sightline.generation.outputs import is_finished, request
 from sightline.images import load_image
 from sightline.training.checkpoint import State, load_checkpoint, save_checkpoint
@@ -50,6 +52,7 @@ from tests.cameras.formats.format_samples import CARRIED, FILE_NAMES, random_tra
 
 FRAMES = np.random.default_rng(0).integers(0, 255, (5, 32, 48, 3), dtype=np.uint8)
 NAMES = ["clip0", "clip1", "clip2"]
+MODEL = Model(ModelOptions())
 
 
 @dataclass(frozen=True)
@@ -86,11 +89,11 @@ def _jobs_csv(folder: Path) -> None:
 
 
 def _read_job_settings(folder: Path) -> None:
-    is_finished(ModelOptions(), Job(output=folder / "done"))
+    is_finished(MODEL, Job(output=folder / "done"))
 
 
 def _job_settings(folder: Path) -> None:
-    content = {"request": request(ModelOptions(), Job(output=folder / "done")), "result": {"seconds": 1.0}}
+    content = {"request": request(MODEL, Job(output=folder / "done")), "result": {"seconds": 1.0}}
     (folder / "done").mkdir()
     (folder / "done" / "settings.json").write_text(json.dumps(content))
 
@@ -154,14 +157,16 @@ def _cache(folder: Path) -> None:
     camera = {"width": 64, "height": 64, "xi": 0.0, "fps": 16.0, "unit": "m", "near_depth": 1.5}
     clips = [{"source": "a", "name": f"a/{at}", "scene": "a", "caption": "a room", "camera": camera} for at in range(2)]
     tensors = {}
-    for at in range(2):
-        tensors |= {
-            f"{at:05d}.latents": torch.randn(4, 3, 4, 4, generator=generator).to(torch.bfloat16),
-            f"{at:05d}.text": torch.randn(6, 8, generator=generator).to(torch.bfloat16),
-            f"{at:05d}.camera_to_world": torch.eye(4, dtype=torch.float64).repeat(9, 1, 1),
-            f"{at:05d}.intrinsics": torch.tensor([[60.0, 0, 32], [0, 60, 32], [0, 0, 1]]).double().repeat(9, 1, 1),
+    for at, clip in enumerate(clips):
+        own = {
+            "latents": torch.randn(4, 3, 4, 4, generator=generator).to(torch.bfloat16),
+            "text": torch.randn(6, 8, generator=generator).to(torch.bfloat16),
+            "camera_to_world": torch.eye(4, dtype=torch.float64).repeat(9, 1, 1),
+            "intrinsics": torch.tensor([[60.0, 0, 32], [0, 60, 32], [0, 0, 1]]).double().repeat(9, 1, 1),
         }
-    header = {"fingerprint": "f", "clips": clips, "skips": [{"source": "a", "name": "b", "reason": "c"}]}
+        clip["checksum"] = clip_checksum(clip, own)
+        tensors |= {f"{at:05d}.{name}": tensor for name, tensor in own.items()}
+    header = {"fingerprint": "f", "clips": clips, "skips": [asdict(Skip("a", "b", "c"))]}
     save_file(tensors, folder / "shard-00000.safetensors", metadata={"sightline": json.dumps(header)})
     entries = [{"source": "a", "name": f"a/{at}", "scene": "a", "shard": 0, "position": at} for at in range(2)]
     (folder / "index.json").write_text(json.dumps({"fingerprint": "f", "skips": [], "clips": entries}))

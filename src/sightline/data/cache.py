@@ -288,8 +288,8 @@ def read_empty_text(folder: Path) -> torch.Tensor:  # -> [n, D]
     text = tensors.get("text")
     if text is None or text.ndim != 2:
         raise SightlineError(f"{file} has no text of [n, D] numbers: expected a file of a cache.")
-    require_real(file, [("text", text)])
     require_checksum(file, {**_EMPTY_ENTRY, **metadata}, {"text": text})
+    require_real(file, [("text", text)])
     return text
 
 
