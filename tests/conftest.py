@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import faulthandler
+import itertools
 import math
 import os
-import socket
+import signal
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+import torch.distributed as dist
 import torch.multiprocessing as mp
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 if not torch.cuda.is_available():
     os.environ.setdefault("TRITON_INTERPRET", "1")  # read when Triton is imported: kernels then run on a CPU
@@ -21,7 +24,9 @@ from sightline.cameras import lens, se3
 from sightline.cameras.tokens import CameraTokens
 from sightline.cameras.trajectory import Trajectory
 
-settings.register_profile("sightline", deadline=None, max_examples=50, derandomize=True)
+settings.register_profile(  # without a deadline and without the check of speed: no test depends on how busy the machine is
+    "sightline", deadline=None, max_examples=50, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("sightline")
 
 torch.set_num_threads(1)  # the suite runs on as many processes as there are cores
@@ -37,16 +42,40 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def start_two(worker: Callable[..., None], *arguments: Any) -> None:
-    """worker(rank, port, *arguments) in two processes, which can find each other at that port of this machine."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    mp.spawn(_traced, args=(worker, port, *arguments), nprocs=2)
+    """worker(rank, port, *arguments) in two processes, which find each other at that port of this machine.
+
+    This process listens at the port from the start, as torchrun does, so that no other program can take it meanwhile.
+    """
+    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    mp.spawn(_traced, args=(worker, store.port, *arguments), nprocs=2)
 
 
 def _traced(rank: int, worker: Callable[..., None], *arguments: Any) -> None:
     faulthandler.enable()  # a crash tells where
+    os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "True"  # rank 0 too connects to the port instead of opening it
     worker(rank, *arguments)
+
+
+def count_calls(work: Callable[[], object]) -> int:
+    """The calls and returns of functions while work() runs in this thread."""
+    events = itertools.count()
+    sys.setprofile(lambda *_: next(events))
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return next(events)
+
+
+def kill_after_calls(number: int) -> None:
+    """kill -9 this process after so many calls and returns: a moment that does not depend on the speed of the machine."""
+    events = itertools.count()
+
+    def count(*_: object) -> None:
+        if next(events) >= number:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.setprofile(count)
 
 
 def random_poses(frames: int, seed: int = 0, scale: float = 1.0) -> torch.Tensor:

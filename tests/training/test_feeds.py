@@ -34,6 +34,6 @@ def test_a_closed_feed_reads_nothing_more():
     batches = feed.micro_batches(0, 1, [slice(0, 1)], 2, torch.device("cpu"), slowly)
     next(batches)
     for _ in range(2):  # the one that was asked for, and one that is read ahead of its use
-        assert at_work.acquire(timeout=10)
+        assert at_work.acquire(timeout=600)
     batches.close()
     assert set(threading.enumerate()) == before

@@ -6,8 +6,6 @@ import itertools
 import json
 import os
 import random
-import signal
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +23,7 @@ from sightline.training import trainer
 from sightline.training.checkpoint import list_checkpoints, load_checkpoint
 from sightline.training.export import export
 from sightline.training.recipe import Recipe
-from tests.conftest import start_two
+from tests.conftest import count_calls, kill_after_calls, start_two
 from tests.training.conftest import changed, read_shards
 
 PARTS = ("weights", "optimizer", "ema")
@@ -49,24 +47,24 @@ def losses_of(run):
 
 
 def test_ten_kills_change_nothing(small, tmp_path):
-    trainer.train(small)
+    calls = count_calls(lambda: trainer.train(small))
     expected = tensors_of(small.output)
     killed = changed(small, output=str(tmp_path / "killed"))
-    moments = random.Random(0)
-    for _ in range(10):
+    chance, kills = random.Random(0), 0
+    for moment in [chance.randrange(calls // 4) for _ in range(10)]:
         child = os.fork()
         if child == 0:
             torch.set_num_threads(1)
+            kill_after_calls(moment)
             try:
                 trainer.train(killed, resume="latest")
             finally:
                 os._exit(0)
-        time.sleep(moments.uniform(0.2, 2.5))
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        kills += os.WIFSIGNALED(os.waitpid(child, 0)[1])
         for path in list_checkpoints(tmp_path / "killed" / "checkpoints"):
             for part in PARTS:
                 assert read_shards(path / part)  # every checkpoint that exists can be read
+    assert kills >= 5
     trainer.train(killed, resume="latest")
     resumed = tensors_of(tmp_path / "killed")
     assert resumed.keys() == expected.keys()
