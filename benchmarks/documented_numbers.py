@@ -106,7 +106,7 @@ def compare(entry: dict[str, Any], printed: str, pages: dict[str, str] | None = 
             text = place["text"]
             found = zip(numbers_in(text, page), numbers_in(place.get("printed", text), printed), strict=True)
             label = " ".join(text.replace("|", " ").split())[:50]
-            numbers += [Number(name, label, *pair, tolerance) for pair in found]
+            numbers += [Number(name, f"{label}: {n}", *pair, tolerance) for n, pair in enumerate(found, start=1)]
             continue
         columns = place["columns"]
         for row, printed_row in place["rows"].items():
