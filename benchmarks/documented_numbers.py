@@ -96,26 +96,28 @@ def cells(text: str, row: str, columns: list[str]) -> list[str]:
     return [""] * len(columns)
 
 
-def compare(entry: dict[str, Any], printed: str, pages: dict[str, str] | None = None) -> list[Number]:
+def compare(entry: dict[str, Any], printed: str) -> list[Number]:
     """Every number of an entry, in its pages and in what its commands printed."""
     numbers = []
     for place in entry["numbers"]:
-        name, tolerance = place["page"], entry["tolerance"]
-        page = pages[name] if pages else (ROOT / name).read_text()
+        page = (ROOT / place["page"]).read_text()
         if "text" in place:
             text = place["text"]
-            found = zip(numbers_in(text, page), numbers_in(place.get("printed", text), printed), strict=True)
             label = " ".join(text.replace("|", " ").split())[:50]
-            numbers += [Number(name, f"{label}: {n}", *pair, tolerance) for n, pair in enumerate(found, start=1)]
-            continue
-        columns = place["columns"]
-        for row, printed_row in place["rows"].items():
-            found = zip(
-                cells(page, row, list(columns)), cells(printed, printed_row or row, list(columns.values())), strict=True
-            )
-            numbers += [
-                Number(name, f"{row}: {column}", *pair, tolerance) for column, pair in zip(columns, found, strict=True)
+            names = [f"{label}: {n}" for n in range(1, text.count("#") + 1)]
+            found = [(names, numbers_in(text, page), numbers_in(place.get("printed", text), printed))]
+        else:
+            columns, rows = place["columns"], place["rows"]
+            found = [
+                (
+                    [f"{row}: {column}" for column in columns],
+                    cells(page, row, list(columns)),
+                    cells(printed, rows[row] or row, list(columns.values())),
+                )
+                for row in rows
             ]
+        for triple in found:
+            numbers += [Number(place["page"], *texts, entry["tolerance"]) for texts in zip(*triple, strict=True)]
     return numbers
 
 
