@@ -160,7 +160,7 @@ def test_the_paper_s_protocol_needs_its_data_its_estimator_and_its_networks(
         (f"standard {re10k} --protocol paper", "vipe is not installed"),
         (
             f"standard {re10k} --protocol paper --estimator colmap --weights clip={small_weights['clip']} i3d=no.pt",
-            "weights of i3d cannot be had",
+            "no.pt cannot be read (No such file or directory): expected the weights of i3d",
         ),
     ):
         assert evaluate(f"{line} --size 64x64 -o out", small="--num-frames 17") == cli.FAULT
