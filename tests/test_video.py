@@ -70,6 +70,7 @@ def test_odd_sizes_and_gifs(tmp_path):
         (FRAMES, "a.mp4", "fast", "fps is 'fast'"),
         (FRAMES, "a.avi", 16, "extension '.avi'"),
         (FRAMES, "a.mp4", 0, "fps is 0"),
+        (FRAMES, "a.mp4", 1e-4, "fps is 0.0001"),  # the file would state 24
         (FRAMES, "file/a.mp4", 16, "cannot be written"),
     ],
 )

@@ -39,6 +39,11 @@ def check_seed(seed: Any, name: str = "seed") -> int:
     return int(seed.__index__())
 
 
+def check_fps(fps: Any) -> float:
+    """A frame rate that a video file can state."""
+    return number("fps", fps, at_least=0.001, at_most=1000.0)
+
+
 def shown(value: Any) -> str:
     """A value shortened for an error: containers by their size, text and numbers as written, on one line."""
     if isinstance(value, list):

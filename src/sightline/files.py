@@ -168,12 +168,12 @@ def remove_leftovers(folder: Path, files: bool = False) -> None:
             item.unlink(missing_ok=True)
 
 
-def require_empty(path: Path) -> None:
+def require_empty(path: Path, expected: str = "a new or empty folder, or --overwrite to replace it") -> None:
     """Refuse a folder that is not empty."""
     if path.is_dir() and not any(path.iterdir()):
         return
     if path.exists():
-        raise SightlineError(f"{path} exists: expected a new or empty folder, or --overwrite to replace it.")
+        raise SightlineError(f"{path} exists: expected {expected}.")
 
 
 def require_writable(folder: Path, expected: str = "a writable place") -> None:

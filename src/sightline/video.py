@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from PIL import Image
 
-from sightline.checks import number
+from sightline.checks import check_fps
 from sightline.documents import require_regular_file
 from sightline.errors import SightlineError
 from sightline.files import atomic_write, reason
@@ -39,8 +39,7 @@ def save_video(video: Any, path: str | Path, fps: float = 16.0) -> None:
     """
     path = Path(path)
     frames = as_frames(video)
-    if not 0 < number("fps", fps) <= 1000:
-        raise SightlineError(f"fps is {fps}: expected a number above 0, at most 1000.")
+    fps = check_fps(fps)
     writers = {".mp4": _write_h264, ".mov": _write_h264, ".mkv": _write_h264, ".gif": _write_gif}
     if path.suffix.lower() not in writers:
         raise SightlineError(f"{path} has the extension {path.suffix!r}: expected one of {sorted(writers)}.")

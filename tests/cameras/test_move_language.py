@@ -73,7 +73,7 @@ def test_a_row_keeps_the_lens_where_the_zoom_left_it() -> None:
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("wobble:3", "move is 'wobble': expected one of static, pan, tilt"),
+        ("wobble:3", "move is 'wobble:3': found the word 'wobble', expected one of static, pan, tilt"),
         ("", "move is ''"),
         ("pan:30,", "move is ''"),
         ("+pan:30", "move is ''"),
@@ -190,6 +190,7 @@ def test_names_colons_and_numbers_mean_what_they_always_meant(
             "pan left 30 for 1 s; hold for 0.5 s followed by tilt up 5 for 2.5 s",
             lambda: moves.pan(-30, frames=17).concatenate(moves.static(frames=9)).concatenate(moves.tilt(5, frames=41)),
         ),
+        ("Push in, then pan left.", lambda: moves.parse("dolly in, pan left")),
         (
             "slow pan left 30, tilt up 10",  # the slow one gets twice the time
             lambda: moves.pan(-30, frames=54).concatenate(moves.tilt(10, frames=28)),
@@ -203,7 +204,9 @@ def test_words(text: str, expected) -> None:  # type: ignore[no-untyped-def]
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("orbti right 3", "move is 'orbti': expected one of static, pan, .*; the nearest word is 'orbit'"),
+        ("orbti right 3", "found the word 'orbti', expected one of static, pan, .*; the nearest word is 'orbit'"),
+        ("smooth pan left 30", "move is 'smooth pan left 30': found the word 'smooth', expected one of static"),
+        (".", "move is ''"),
         ("pan lefft 3", "the nearest word is 'left'"),
         ("pan left 30 ovr 3 s", "the nearest word is 'over'"),
         ("pan up 20", "expected tilt up .the camera turns. or pedestal up"),

@@ -153,6 +153,8 @@ def bad_files():
         ("--size 0x64", "size is '0x64'"),
         ("--num-frames 8", "num_frames is 8: expected 4 n + 1 for this model, the nearest is 9."),
         (f"{SMALL} --move fly:3", "fly"),
+        (f"{SMALL} --move=", "move is ''"),
+        (f"{SMALL} --fps 1001", "fps is 1001.0: expected a finite number of at least 0.001 and of at most 1000"),
         (f"{SMALL} --move pan --trajectory short.json", "move and trajectory are both given"),
         (f"{SMALL} --world 3 --image text.png", "image and world are both given"),
         (f"{SMALL} --world 3 --style x", "style is 'x': expected one of"),
@@ -205,7 +207,8 @@ def test_an_interrupt_leaves_nothing_and_the_old_video_as_it_was(run, capsys, mo
     monkeypatch.setattr(outputs, "generate", interrupted)
     assert run(f"{SMALL} -o out --overwrite") == cli.INTERRUPTED
     assert everything() == {"out", "out/old.txt", "out/settings.json"}
-    assert all(line.startswith("note:") for line in capsys.readouterr().err.splitlines())
+    *notes, sentence = capsys.readouterr().err.splitlines()
+    assert sentence == "sightline: interrupted." and all(line.startswith("note:") for line in notes)
     monkeypatch.setattr(outputs, "generate", lambda *_, **__: np.zeros((5, 64, 64, 3), np.uint8))
     assert run(f"{SMALL} -o out --overwrite") == 0
     assert Path("out/video.mp4").exists() and not Path("out/old.txt").exists()
@@ -218,7 +221,7 @@ def test_only_a_video_is_replaced(run, capsys):
     Path("cache").mkdir()
     Path("cache/settings.json").write_text('{"shard_clips": 64}')  # of a cache, or of an evaluation
     for place, sentence in {
-        "papers": "papers exists",
+        "papers": "papers exists: expected a folder that `sightline generate` wrote, or a new or empty one.",
         "cache": "cache exists",
         "file": "file exists",
         ".": "exists",

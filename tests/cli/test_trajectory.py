@@ -189,7 +189,7 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["make", "wobble:3"], "move is 'wobble': expected one of static, pan"),
+        (["make", "wobble:3"], "move is 'wobble:3': found the word 'wobble', expected one of static, pan"),
         (["make", "pan:30", "--frames", "0"], "frames is 0"),
         (["make", "pan:30", "--size", "832"], "size is '832': expected WIDTHxHEIGHT"),
         (["make", "pan:30", "--easing", "bouncy"], "easing is 'bouncy'"),
@@ -230,10 +230,10 @@ def test_help_version_and_unknown_verbs(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err.startswith("sightline: the verb is 'fly': expected one of generate, trajectory")
 
 
-def test_an_interrupt_is_quiet(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_interrupt_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(moves.MoveLine, "read", interrupted)
     assert run("make pan:30") == cli.INTERRUPTED
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "sightline: interrupted.\n"

@@ -53,7 +53,7 @@ def flip(path: Path, at: int) -> None:
 
 
 @pytest.mark.parametrize("where", ["a number", "a caption"])
-def test_flipped_bytes_are_noticed_when_read_and_repaired_by_the_same_command(copied, whole, where):
+def test_flipped_bytes_are_noticed_when_read_and_repaired_by_the_same_command(copied, whole, where, caplog):
     shard = copied / "shard-00001.safetensors"
     content = shard.read_bytes()
     flip(shard, len(content) - 5 if where == "a number" else content.index(b"caption") + 20)
@@ -67,6 +67,7 @@ def test_flipped_bytes_are_noticed_when_read_and_repaired_by_the_same_command(co
     cache.prepare()
     assert cache.missing() == [1]
     cache.write()
+    assert caplog.text.count("The shard is written again.") == 1
     assert shard.read_bytes() == (whole / shard.name).read_bytes()
 
 

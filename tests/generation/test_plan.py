@@ -82,6 +82,19 @@ def test_seconds_set_the_number_of_frames():
     assert len(make_shot(Job(move="pan left 10 for 0.6 s", fps=24.0), INFO).trajectory) == 17
 
 
+def test_a_frame_rate_that_no_video_file_can_state_is_refused(tmp_path):
+    path = tmp_path / "path.json"
+    moves.pan(30, frames=33, width=64, height=64, fps=1e6).save(path)
+    for job in (Job(trajectory=path), Job(fps=1e300)):
+        with pytest.raises(SightlineError, match=r"fps is .*: expected a finite number of at least 0\.001"):
+            make_shot(job, INFO)
+
+
+def test_an_empty_move_is_refused():
+    with pytest.raises(SightlineError, match="move is ''"):
+        make_shot(Job(move=""), INFO)
+
+
 @pytest.mark.parametrize(
     "job, sentence",
     [

@@ -54,6 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"sightline: {error}", file=sys.stderr)
         return FAULT
     except KeyboardInterrupt:
+        print("sightline: interrupted.", file=sys.stderr)
         return INTERRUPTED
     return 0
 

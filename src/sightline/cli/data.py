@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from sightline.cli._console import bar, print_line, print_table
+from sightline.cli._console import bar, print_line
+from sightline.cli._data_tables import print_statistics
 from sightline.cli._launch import clean_exit, one_progress_bar
+from sightline.cli._re10k import Caption, Cut
 from sightline.errors import SightlineError
 from sightline.option_types import OptionalInt, check_options
 from sightline.parsing import parse_size
 
 if TYPE_CHECKING:
     from sightline.data.clip_spec import ClipSpec
-    from sightline.data.stats import Quantiles, SourceStatistics
 
 _Sources = Annotated[Positional[tuple[str, ...]], arg(metavar="SOURCE ...", help_behavior_hint="")]
 
@@ -44,58 +45,6 @@ def main(arguments: Sequence[str]) -> None:
     check_options(command)
     with clean_exit():
         command.run()
-
-
-@dataclass
-class Cut:
-    """Cut the shots of RealEstate10K out of downloaded YouTube videos, one frame per pose. Videos that are missing are listed."""
-
-    root: Annotated[Positional[Path], arg(metavar="ROOT")]
-    """Folder of RealEstate10K, as its archive unpacks."""
-    videos: Annotated[Path, arg(metavar="DIR")] = tyro.MISSING
-    """Folder of whole videos, each named by its id: yt-dlp -o "%(id)s.%(ext)s"."""
-    split: str = "train"
-    """train or test."""
-    height: int = 480
-    """Height that the pictures are scaled to."""
-    workers: int = 1
-    """Processes that decode and encode."""
-    missing: Annotated[Path, arg(metavar="FILE")] = Path("missing.txt")
-    """List of the URLs of missing videos, for yt-dlp -a FILE."""
-
-    def run(self) -> None:
-        from sightline.data.cut import cut_shots
-        from sightline.files import write_atomic
-
-        cuts = cut_shots(
-            self.root, self.videos, split=self.split, height=self.height, workers=self.workers, progress=bar
-        )
-        print_line(f"cut {cuts.written} shots, {cuts.existing} were cut before, skipped {len(cuts.skips)}")
-        if cuts.urls:
-            write_atomic(self.missing, "".join(f"{url}\n" for url in cuts.urls))
-            print_line(f"wrote the URLs of {len(cuts.urls)} missing videos to {self.missing}")
-
-
-@dataclass
-class Caption:
-    """Caption the shots of RealEstate10K with a vision-language model of transformers. Captions that exist are kept."""
-
-    root: Annotated[Positional[Path], arg(metavar="ROOT")]
-    """Folder of RealEstate10K, with its shots cut."""
-    captioner: Annotated[str, arg(metavar="M")] = tyro.MISSING
-    """Hub id or folder of a chat model that takes images (image-text-to-text), such as Qwen/Qwen2.5-VL-7B-Instruct."""
-    split: str = "train"
-    """train or test."""
-    device: str | None = None
-    """Device of the captioner; by default the GPU where there is one."""
-
-    def run(self) -> None:
-        from sightline.data.captioning import caption_shots, load_captioner
-        from sightline.devices import as_device
-
-        captioner = load_captioner(self.captioner, as_device(self.device))
-        path, new, skips = caption_shots(self.root, captioner, split=self.split, progress=bar)
-        print_line(f"captioned {new} shots in {path}, skipped {len(skips)}")
 
 
 @dataclass
@@ -181,7 +130,7 @@ class Stats(_ClipOptions):
             source_statistics(source, spec, self.clips, strict=self.strict, progress=bar)
             for source in _open_sources(self.sources)
         ]
-        _print_statistics(statistics, suggested_etas(statistics, self.near_depth))
+        print_statistics(statistics, suggested_etas(statistics, self.near_depth))
         draw_moments(statistics, self.plot)
         print_line(f"drew {self.plot}")
 
@@ -272,50 +221,3 @@ def _open_sources(texts: Sequence[str]) -> list[Any]:
     from sightline.data.sources import open_sources
 
     return open_sources(texts)
-
-
-def _print_statistics(sources: Sequence[SourceStatistics], etas: Sequence[float]) -> None:
-    motion = [
-        (
-            source.name,
-            f"{source.clips} of {source.shots}",
-            str(source.frames),
-            f"{source.path_length:.4g}",
-            f"{source.turn:.4g}",
-        )
-        for source in sources
-    ]
-    header = ["source", "shots measured", "frames", "path length", "turn (degrees)"]
-    print_table("camera motion, medians over clips", header, motion)
-    moments = [
-        (
-            source.name, _quantiles(source.raw), f"{source.eta:g}", _quantiles(source.scaled),
-            _quantiles(source.normalised) if source.normalised else "unknown", f"{eta:.3g}",
-        )
-        for source, eta in zip(sources, etas, strict=True)
-    ]  # fmt: skip
-    header = ["source", "|m|", "eta", "eta |m|", "eta |m| / z_n", "suggested eta"]
-    print_table("|m| over rays: median, and 5 to 95 %", header, moments)
-    print_line(f"suggested eta: gives each source the median of {sources[0].name}, whose eta is {sources[0].eta:g}")
-    for source in sources:
-        if any(source.moves):
-            _print_moves(source)
-
-
-def _print_moves(source: SourceStatistics) -> None:
-    from sightline.data.move_stats import move_uses
-
-    rows = [
-        (
-            use.name,
-            f"{100 * use.fraction:.1f} %",
-            "" if use.amounts is None else f"{use.amounts[1]:.3g}\n{use.amounts[0]:.2g} to {use.amounts[2]:.2g}",
-        )
-        for use in move_uses(source.moves)
-    ]
-    header = ["move", "clips", "amount: median, and 5 to 95 %"]
-    print_table(f"camera moves of {source.name}, without their direction", header, rows)
-
-
-def _quantiles(values: Quantiles) -> str:
-    return f"{values.median:.3g}\n{values.percentile_5:.2g} to {values.percentile_95:.2g}"

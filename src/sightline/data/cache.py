@@ -72,6 +72,7 @@ class CacheWriter:
         self.rank, self.processes, self.dtype = rank, processes, DTYPES[dtype]
         self.failed = 0  # clips that this process could not encode, for another reason than their data
         self._verified: set[int] = set()  # shards that this process has written, or read in full
+        self._damaged: set[int] = set()  # shards of which a note was printed
         self.settings = {
             "version": _VERSION,
             "model": model,
@@ -153,7 +154,9 @@ class CacheWriter:
             if is_own and shard not in self._verified:
                 verify_shard(path, header["clips"])
         except SightlineError as error:
-            _LOG.warning("%s; it is written again", str(error).rstrip("."))
+            if shard not in self._damaged:
+                self._damaged.add(shard)
+                _LOG.warning("%s The shard is written again.", error)
             return False
         if header["fingerprint"] != self.fingerprint:
             raise SightlineError(f"{path}: was made with other settings than {self.folder / 'settings.json'} says.")

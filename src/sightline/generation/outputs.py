@@ -38,9 +38,11 @@ def run_job(model: Model, job: Job, *, overwrite: bool = False, rank: int = 0) -
     parallel), only the first writes.
     """
     started = time.monotonic()
-    overwrite = overwrite and _holds_video(job.output)  # replace only what an earlier job wrote
     if not overwrite:
         require_empty(job.output)
+    elif not _holds_video(job.output):  # replace only what an earlier job wrote
+        require_empty(job.output, "a folder that `sightline generate` wrote, or a new or empty one")
+        overwrite = False
     model.require_camera()
     _require_memory(model, job.check())
     plan = make_plan(job, model.info)

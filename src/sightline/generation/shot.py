@@ -13,6 +13,7 @@ from sightline.backbones.wan_configs import VideoShape
 from sightline.cameras.moves import MoveLine
 from sightline.cameras.statistics import describe
 from sightline.cameras.trajectory import Trajectory
+from sightline.checks import check_fps
 from sightline.errors import SightlineError
 from sightline.generation.job import DEFAULT_MOVE, DEFAULT_STYLE, Job
 from sightline.memory import require_video_memory
@@ -30,6 +31,9 @@ class PlannedShot:
     source: str
     subject: str = ""
 
+    def __post_init__(self) -> None:
+        check_fps(self.trajectory.fps)  # before the video is generated: it could not be written
+
     def __str__(self) -> str:
         """One line that describes the shot."""
         return "; ".join(filter(None, (self.source, describe(self.trajectory), self.subject)))
@@ -43,7 +47,11 @@ def make_shot(job: Job, info: ModelInfo) -> PlannedShot:
     width, height = parse_size(job.size) if job.size else (info.defaults.width, info.defaults.height)
     info.require_size(width, height)
     require_video_memory(1, width, height)  # a picture of this size is read, or rendered
-    line = None if job.trajectory is not None or _is_own(job) else MoveLine.read(job.move or DEFAULT_MOVE)
+    line = (
+        None
+        if job.trajectory is not None or _is_own(job)
+        else MoveLine.read(DEFAULT_MOVE if job.move is None else job.move)
+    )
     own_length = info.defaults.num_frames
     num_frames = job.num_frames or (own_length if line is None else job.num_frames_of(line, own_length, info.stride))
     info.require_num_frames(num_frames)

@@ -70,6 +70,7 @@ class MoveLine:
 
     @classmethod
     def read(cls, text: str) -> MoveLine:
+        text = text.strip().removesuffix(".")  # of a sentence
         if unclear := _UNCLEAR.search(text):
             rest = text[unclear.start() :].strip()
             raise SightlineError(

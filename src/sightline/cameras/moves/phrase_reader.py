@@ -212,8 +212,7 @@ def _reading(verb: str, direction: str, words: _Words) -> Reading:
             )
         strange = next(word for word in words.verb if word not in FORMS)
         close = nearest(strange, [*FORMS, *DIRECTIONS, *_PACES, *_TIMES])
-        text = verb.replace("_", " ")
-        raise SightlineError(f"move is {text!r}: expected one of {', '.join(MOVES)}{close}.")
+        raise words.error(f"found the word {strange!r}, expected one of {', '.join(MOVES)}{close}")
     verb = FORMS[verb]
     directions = VERBS[verb]
     if direction not in directions:
