@@ -21,7 +21,7 @@ VIDEO = np.full((9, 4, 6, 3), 255, dtype=np.uint8)  # [T, H, W, 3]
 
 def report_everything(recipe, run):
     with Report(run, recipe, Accelerator(cpu=True)) as report:
-        report.log_step(3, torch.tensor(0.5), torch.tensor(1.5), 1e-3, seconds=2.0)
+        report.log_step(3, 0.5, 1.5, 1e-3, seconds=2.0)
         report.log_validation({"loss": 0.25, "alpha_q/0": 0.75}, 4)
         report.video("true beside generated 0", VIDEO, 4)
 

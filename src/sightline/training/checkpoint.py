@@ -172,9 +172,11 @@ def load_checkpoint(
                 raise SightlineError(
                     f"{path / 'optimizer'} holds {name}: expected {' and '.join(_MOMENTS)} of parameters."
                 )
-            moments = optimizer.state[trainable[parameter_name]]
-            moments[moment] = torch.zeros_like(trainable[parameter_name], memory_format=torch.preserve_format)
-            moments["step"] = torch.tensor(float(state.step))
+            parameter = trainable[parameter_name]
+            moments = optimizer.state[parameter]
+            moments[moment] = torch.zeros_like(parameter, memory_format=torch.preserve_format)
+            is_fused = optimizer.param_groups[0].get("fused")  # only then is the count on the parameter's device
+            moments["step"] = torch.tensor(float(state.step), device=parameter.device if is_fused else "cpu")
         load_shards(path / "optimizer", _moments(trainable, optimizer))
     if ema is not None:
         if not has_ema(path):

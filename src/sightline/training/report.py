@@ -15,7 +15,6 @@ from accelerate import Accelerator
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
-from torch import Tensor
 
 from sightline import __version__
 from sightline.errors import SightlineError
@@ -72,13 +71,13 @@ class Report:
         self._task = self._bar.add_task("training", total=total, completed=done, scalars="")
         yield from range(done, total)
 
-    def log_step(self, step: int, loss: Tensor, grad_norm: Tensor, learning_rate: float, seconds: float) -> None:
+    def log_step(self, step: int, loss: float, grad_norm: float, learning_rate: float, seconds: float) -> None:
         if not self.is_main:
             return
         clips_per_second = self.recipe.optimizer.batch_size / seconds
         scalars = {
-            "loss": loss.item(),
-            "grad_norm": grad_norm.item(),
+            "loss": loss,
+            "grad_norm": grad_norm,
             "learning_rate": learning_rate,
             "clips_per_second": clips_per_second,
         }

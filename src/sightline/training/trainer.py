@@ -194,11 +194,12 @@ class Trainer:
         """Whether a time of time.perf_counter() has come, on average over the processes."""
         return stop_at < math.inf and mean_over_processes(stop_at - time.perf_counter(), self.accelerator) <= 0
 
-    def train_step(self, batches: MicroBatches, step: int, time_fraction: float) -> tuple[Tensor, Tensor, float]:
+    def train_step(self, batches: MicroBatches, step: int, time_fraction: float) -> tuple[float, float, float]:
         """One step of the optimizer; returns its loss, the norm of its gradients and its learning rate."""
         config = self.recipe.optimizer
-        loss = self.accelerator.reduce(self.backward(batches), "sum")
-        grad_norm = clip_gradients(self.trainable, config.max_grad_norm)
+        reduced = self.accelerator.reduce(self.backward(batches), "sum")
+        norm = clip_gradients(self.trainable, config.max_grad_norm)
+        loss, grad_norm = torch.stack([reduced, norm.to(reduced)]).tolist()  # waits for the device, once per step
         self.require_finite(step, loss=loss, gradient=grad_norm)
         learning_rate = set_learning_rate(self.optimizer, config, step, time_fraction)
         self.optimizer.step()
@@ -221,14 +222,14 @@ class Trainer:
             loss += scaled.detach() / self.num_processes
         return loss
 
-    def require_finite(self, step: int, **values: Tensor) -> None:
+    def require_finite(self, step: int, **values: float) -> None:
         """Stop before an optimizer step that would make every weight NaN."""
         for name, value in values.items():
-            if not bool(value.isfinite()):
+            if not math.isfinite(value):
                 written = checkpoint.list_checkpoints(self.run / "checkpoints")
                 last = f"the last checkpoint is {written[-1].name}" if written else "no checkpoint was written yet"
                 raise SightlineError(
-                    f"the {name} is {value.item()} at step {step}, which was not taken; {last}. Try a lower "
+                    f"the {name} is {value} at step {step}, which was not taken; {last}. Try a lower "
                     "optimizer.learning_rate, a warm-up, or dtype: float32."
                 )
 
