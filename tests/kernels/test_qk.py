@@ -24,6 +24,10 @@ SHAPES: list[dict[str, Any]] = [
     {"heads": 3, "head_dim": 96, "batch": 1},  # blocks that end within heads: each has angles of its own
     {"tokens": 35},  # three tiles, the second with tokens of both clips
     {"hidden": 17, "flip": False},
+    {"features": 64},
+    {"features": 40, "cameras": 2, "hidden": 17, "tokens": 35},
+    {"features": 64, "heads": 5, "head_dim": 64, "batch": 1, "tokens": 18, "hidden": 16},
+    {"features": 16, "heads": 3, "head_dim": 96, "batch": 1},
 ]
 
 
@@ -51,9 +55,9 @@ def test_the_kernels_equal_the_reference_forward_and_backward(shape, dtype, devi
 
 def test_runs_of_several_tiles(monkeypatch, device):
     """As with thousands of tokens, where each program adds up over its run."""
-    from sightline.kernels import qk_backward_triton, scope_backward_triton
+    from sightline.kernels import qk_backward_triton, camera_backward_triton
 
-    for module in (qk_backward_triton, scope_backward_triton):
+    for module in (qk_backward_triton, camera_backward_triton):
         monkeypatch.setattr(module, "RUNS", 2)
     arguments = qk_arguments(tokens=70, batch=1, heads=1, device=device)
     grads = [torch.randn_like(x) for x in arguments[:2]]
