@@ -1,11 +1,11 @@
 """The gradient of the camera's weights, from those of query and key. It needs the rays, but not query and key themselves.
 
-`_along_columns` has a block of channels and a run of tokens: it sums the weights' gradients over its tokens, and computes for each
-token the block's part of two sums over the width, which `_of_tokens` adds up.
+`_along_columns` has a block of channels and a run of tokens: it sums the weights' gradients over its tokens, and computes for
+each token the block's part of two sums over the width, which `_of_tokens` adds up.
 
-For the projections only S[c, i] = sum over tokens of gate g f_i / RMS(E f) is summed. In SCoPE g is the gradient of query or key, and
-the gradients of E, of its norm's weights and of alpha are small products with S (`_of_scope`). In Sweep query and key share E f, so g
-is what reaches it from both, and the gradients of the norms' weights are sums of their own (`_of_sweep`).
+For the projections only S[c, i] = sum over tokens of gate g f_i / RMS(E f) is summed. In SCoPE g is the gradient of query or key,
+and the gradients of E, of its norm's weights and of alpha are small products with S (`_of_scope`). In Sweep query and key share
+E f, so g is what reaches it from both, and the gradients of the norms' weights are sums of their own (`_of_sweep`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sightline.kernels.sweep_reference import SweepWeights
 from sightline.kernels.tiles_triton import runs_of, tile
 
 COLUMNS = {"tokens": 32, "block": 64, "num_warps": 4, "num_stages": 2, "maxnreg": 168}  # see qk_triton.FORWARD
-COLUMNS_TIED = {"tokens": 32, "block": 64, "num_warps": 8, "num_stages": 2}  # of Sweep, whose products are deeper
+COLUMNS_TIED = {"tokens": 32, "block": 64, "num_warps": 8, "num_stages": 2, "maxnreg": 128}  # of Sweep
 RUNS = 32  # of tokens, in kernels that sum over tokens
 
 
@@ -60,22 +60,22 @@ def _along_columns(
         from_, of = table + row[:, None] * width, about + row * 3
         features = tl.load(from_ + column, mask=known[:, None], other=0.0)
         activated = tl.load(from_ + columns + unit, mask=known[:, None], other=0.0)
-        scale_q = tl.load(of, mask=known, other=0.0)[:, None]
+        scale = tl.load(of, mask=known, other=0.0)[:, None]
         gate = _sigmoid(tl.dot(activated, last, input_precision=precision) + bias, fast)
         grad_q = tl.load(grad_query + at, mask=here, other=0.0).to(tl.float32)
-        grad_k = tl.load(grad_key + at, mask=here, other=0.0).to(tl.float32)
 
         if tied:
+            grad_k = tl.load(grad_key + at, mask=here, other=0.0).to(tl.float32)
             to = of_rays + program * rows + row  # this block's part of a sum over the width
             ray = tl.dot(features, project, input_precision=precision)
-            added = gate * scale_q * ray
+            added = gate * scale * ray
             sum_q += grad_q * added
             sum_k += grad_k * added
             gated = gate * (grad_q * weight_q + grad_k * weight_k)
             through = gated * ray
             tl.store(to, tl.sum(through, axis=1), mask=known)
-            grad_logits = scale_q * through
-            sum_rays += tl.dot(tl.trans(features).to(tl.float32), scale_q * gated, input_precision=precision_of_sums)
+            grad_logits = scale * through
+            sum_rays += tl.dot(tl.trans(features).to(tl.float32), scale * gated, input_precision=precision_of_sums)
         else:
             to = of_rays + program * 2 * rows + row
             feature_q = tl.where(column < columns // 2, features, 0.0).to(features.dtype)
@@ -83,15 +83,15 @@ def _along_columns(
             gated = gate * grad_q
             through = gated * tl.dot(feature_q, project, input_precision=precision)
             tl.store(to, tl.sum(through, axis=1), mask=known)
-            grad_logits = scale_q * strength_q * through
-            sum_rays += tl.dot(tl.trans(feature_q).to(tl.float32), scale_q * gated, input_precision=precision_of_sums)
+            grad_logits = scale * (strength_q * through)
+            sum_rays += tl.dot(tl.trans(feature_q).to(tl.float32), scale * gated, input_precision=precision_of_sums)
 
-            scale_k = tl.load(of + 1, mask=known, other=0.0)[:, None]
-            gated = gate * grad_k
+            scale = tl.load(of + 1, mask=known, other=0.0)[:, None]
+            gated = gate * tl.load(grad_key + at, mask=here, other=0.0).to(tl.float32)
             through = gated * tl.dot(feature_k, project, input_precision=precision)
             tl.store(to + rows, tl.sum(through, axis=1), mask=known)
-            grad_logits += scale_k * strength_k * through
-            sum_rays += tl.dot(tl.trans(feature_k).to(tl.float32), scale_k * gated, input_precision=precision_of_sums)
+            grad_logits += scale * (strength_k * through)
+            sum_rays += tl.dot(tl.trans(feature_k).to(tl.float32), scale * gated, input_precision=precision_of_sums)
 
         grad_logits *= 1.0 - gate
         sum_logits += grad_logits
@@ -164,9 +164,7 @@ def _of_tokens(
     tl.store(to + hidden, tl.sum(grad_before, axis=0), mask=unit < hidden)
 
 
-def camera_backward(
-    call: Call, camera: Camera, grad_query: Tensor, grad_key: Tensor
-) -> ScopeWeights | SweepWeights:
+def camera_backward(call: Call, camera: Camera, grad_query: Tensor, grad_key: Tensor) -> ScopeWeights | SweepWeights:
     """The gradient of every weight."""
 
     def room(*shape: int) -> Tensor:

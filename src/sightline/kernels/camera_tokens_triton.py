@@ -1,8 +1,9 @@
 """What a camera encoding needs before the width is gone over: its weights packed for matrix products, and a table of its tokens.
 
-The table holds each token's features and the hidden layer of its gate, in the type of the products' operands. The RMS of E f comes
-from the Gram matrix of E, so it is known before E f is. For 16-bit queries operands are float16, which has the 10 bits of tf32 (but
-not its range: E may reach 1e4, and 1e5 overflows), and sums are float32.
+The table holds each token's features and the hidden layer of its gate, in the type of the products' operands. The RMS of E f
+comes from the Gram matrix of E, so it is known before E f is. For 16-bit queries the operands are float16, which has the 10 bits
+of tf32 (but not its range: E may reach 1e4, and 1e5 overflows), their sums are float32, and what is added to query and key is
+rounded to float16.
 
 SCoPE has 7 features for the query and 7 for the key, each with a projection of its own: `_pack` puts both side by side into 16
 columns. Sweep has one projection (`tied`), and its features are read from behind the camera rows.
@@ -82,7 +83,9 @@ def _pack(project_q, project_k, ray_norm_q, ray_norm_k, gate_out, packed, grams,
     inside = (channel < dim)[:, None]
     column = tl.arange(0, columns)[None, :]
     if tied:
-        project = tl.load(project_q + channel[:, None] * features + column, mask=inside & (column < features), other=0.0)
+        project = tl.load(
+            project_q + channel[:, None] * features + column, mask=inside & (column < features), other=0.0
+        )
         scaled = project
     else:
         is_key, feature = column >= columns // 2, column % (columns // 2)
@@ -151,8 +154,9 @@ class Camera:
         operand: torch.dtype,  # of matrix products
     ) -> None:
         self.weights, self.operand, self.tied = weights, operand, isinstance(weights, SweepWeights)
-        self.projections = (weights.project,) * 2 if self.tied else (weights.project_q, weights.project_k)
-        (self.dim, self.features), self.hidden = self.projections[0].shape, len(weights.gate_in)
+        self.projections = [side.project for side in weights.sides.values()]  # of query and key
+        self.dim, self.features = self.projections[0].shape
+        self.hidden = len(weights.gate_in)
         if self.tied and camera_rows.shape[-1] != ROW_WIDTH + self.features:
             raise SightlineError(
                 f"camera_rows has {camera_rows.shape[-1]} columns: expected {ROW_WIDTH} and {self.features} features."

@@ -46,7 +46,9 @@ def qk(
 ) -> tuple[Tensor, Tensor]:
     kernels = _kernels(query, "qk_triton")
     with _without_autocast(query):  # autocast would round the reference's products to bfloat16
-        return kernels.qk(query, key, norm_query, norm_key, cos, sin, camera_rows, camera_weights, eps, min_moment, flip)
+        return kernels.qk(
+            query, key, norm_query, norm_key, cos, sin, camera_rows, camera_weights, eps, min_moment, flip
+        )
 
 
 @torch.library.custom_op("sightline::qk_backward", mutates_args=())

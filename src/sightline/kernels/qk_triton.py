@@ -1,8 +1,8 @@
 """QKNorm, RoPE and the camera's addition to query and key in one kernel. It computes what `reference.qk` defines.
 
 A program holds a tile of tokens and goes over the width in blocks twice: once for the norms, then for everything else. The values
-of a token (its features and its gate's hidden layer, from the table of `camera_tokens_triton`, and the norms) stay in registers; the
-encoding itself only exists block by block.
+of a token (its features and its gate's hidden layer, from the table of `camera_tokens_triton`, and the norms) stay in registers;
+the encoding itself only exists block by block.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sweep's equation in plain torch, and its gradient: SCoPE's with other features, which query and key share with their projection.
+"""Sweep's equation in plain torch, and its gradient: SCoPE's with features and a projection that query and key share.
 
 `sweep_encoding` takes the features from behind the camera rows, where `encodings/sweep.py` puts them once per call of the model.
 That module calls it in the eager path, and `reference.qk` calls it as the reference of the fused kernel.
