@@ -19,7 +19,7 @@ from sightline.backbones import fused
 from sightline.backbones.attention import CameraWanAttnProcessor
 from sightline.backbones.tiny import tiny_pipeline, tiny_transformer
 from sightline.backbones.wan import CameraWanTransformer3DModel
-from sightline.encodings import ENCODINGS, Prope, ReCamMaster, Scope, Ucpe
+from sightline.encodings import ENCODINGS, Prope, ReCamMaster, Scope, Sweep, Ucpe
 from sightline.errors import SightlineError
 from tests.conftest import model_inputs, wake
 
@@ -75,14 +75,17 @@ def test_it_is_the_same_model_up_to_rounding_and_off_is_the_same_bits(kind, per_
 
 
 @pytest.mark.parametrize("dtype, size", [(torch.float32, 2e-6), (torch.bfloat16, 2e-2)])
-def test_untrained_fused_scope_is_the_stock_model_up_to_rounding(dtype, size, tokens):
+@pytest.mark.parametrize("encoding", [Scope(), Sweep()])
+def test_an_untrained_fused_encoding_is_the_stock_model_up_to_rounding(encoding, dtype, size, tokens):
     stock, _ = pair(dtype=dtype)
-    scope = CameraWanTransformer3DModel.from_transformer(stock, Scope())
-    difference = apart(run(sl.accelerate(scope), tokens, per_token_time=True), run(stock, per_token_time=True))
+    model = CameraWanTransformer3DModel.from_transformer(stock, encoding)
+    difference = apart(run(sl.accelerate(model), tokens, per_token_time=True), run(stock, per_token_time=True))
     assert difference < size
 
 
-@pytest.mark.parametrize("name", ["cameractrl", "recammaster", "ucpe", "prope", "rerope"])  # one for each set of stages
+@pytest.mark.parametrize(
+    "name", ["sweep", "cameractrl", "recammaster", "ucpe", "prope", "rerope"]
+)  # one for each set of stages
 def test_every_encoding_runs_and_is_the_same_model(name, tokens):
     model: Any = tiny_transformer("pixels" if name in ("prope", "ucpe", "rerope") else "ti2v-5b")
     model = wake(
@@ -101,6 +104,8 @@ def test_what_attention_can_fuse():
     for ablation in ({"projection": "mlp"}, {"ngi": False}, {"norm": False}, {"value": True}, {"terms": "abc"}):
         layer = Scope(**ablation).layer(dim, heads)
         assert not layer.has_fused
+    assert fused.can_fuse(Sweep().layer(dim, heads)) and not fused.can_fuse(Sweep(tied=False).layer(dim, heads))
+    assert not fused.can_fuse(Sweep(frequencies=(1.0, 2.0, 3.0, 4.0, 5.0)).layer(dim, heads))  # 154 features
     assert fused.can_fuse(ReCamMaster().layer(dim, heads)) and fused.can_fuse(Ucpe(ratio=4).layer(dim, heads))
     assert not fused.can_fuse(Prope().layer(dim, heads))
 
@@ -121,8 +126,9 @@ def test_without_gradients_the_gelu_is_part_of_the_product(dtype, monkeypatch):
         assert len(calls) == 2 * len(fast.blocks) - 1
 
 
-def test_gradients_agree_with_checkpointing_too(tokens):
-    model, fast = pair(encoding=Scope())
+@pytest.mark.parametrize("encoding", [Scope(), Sweep()])
+def test_gradients_agree_with_checkpointing_too(encoding, tokens):
+    model, fast = pair(encoding=encoding)
     checkpointed = copy.deepcopy(fast).train()
     checkpointed.enable_gradient_checkpointing()
     grads = []

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from sightline.kernels.scope_reference import ScopeWeights
+from sightline.kernels.sweep_reference import SweepWeights
 
 # Relative to the largest value. Products in tf32 serve bf16 and fp16 on a GPU; the reference's are exact.
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 1e-2, torch.float16: 3e-3, torch.float64: 1e-10}
@@ -24,6 +25,7 @@ def qk_arguments(
     device: Any = "cpu",
     flip: bool = True,
     seed: int = 0,
+    features: int = 0,  # of Sweep; 0: SCoPE
 ) -> list[Any]:
     """Token 0 has m = 0, as all of the anchor frame, and token 1 no camera."""
     generator, dim = torch.Generator().manual_seed(seed), heads * head_dim
@@ -34,21 +36,24 @@ def qk_arguments(
     query, key = normal(2, batch, tokens, dim).to(device, dtype)
     weight = torch.float64 if dtype == torch.float64 else torch.float32
     angle = normal(1, tokens, 1, head_dim // 2).repeat_interleave(2, -1)
-    camera, scope = None, []
+    camera, weights, min_moment = None, [], 0.1 if features else 1e-6
     if cameras:
         camera = normal(cameras, tokens, 90)
         camera[..., :3] /= camera[..., :3].norm(dim=-1, keepdim=True)
         camera[:, 0, 3:6] = 0
         camera[:, 1] = 0
-        scope = [
-            normal(dim, 7), normal(dim, 7), 1 + 0.3 * normal(dim), 1 + 0.3 * normal(dim), 0.3 * normal(hidden, 1),
+        projections = [normal(dim, features)] if features else [normal(dim, 7), normal(dim, 7)]
+        weights = [
+            *projections, 1 + 0.3 * normal(dim), 1 + 0.3 * normal(dim), 0.3 * normal(hidden, 1),
             0.3 * normal(hidden), 0.3 * normal(dim, hidden), 0.3 * normal(dim), 0.5 + 0.1 * normal(1), -0.7 + 0.1 * normal(1),
         ]  # fmt: skip
-        assert len(scope) == len(ScopeWeights._fields)
+        assert len(weights) == len((SweepWeights if features else ScopeWeights)._fields)
+        if features:
+            camera = torch.cat([camera, normal(cameras, tokens, features)], dim=-1)
         camera = camera.to(device, weight)
     tables = [x.to(device, weight) for x in (angle.cos(), angle.sin())]
     norms = [(1 + 0.3 * normal(dim)).to(device, weight) for _ in range(2)]
-    return [query, key, *norms, *tables, camera, [x.to(device, weight) for x in scope], 1e-6, 1e-6, flip]
+    return [query, key, *norms, *tables, camera, [x.to(device, weight) for x in weights], 1e-6, min_moment, flip]
 
 
 def modulation_arguments(

@@ -1,4 +1,4 @@
-"""QKNorm, RoPE and SCoPE in one kernel: the kernels equal their reference, and the reference equals the model's own path."""
+"""QKNorm, RoPE and the camera in one kernel: the kernels equal their reference, and the reference equals the model's own path."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from sightline.encodings import Scope
+from sightline.encodings import Scope, Sweep
 from sightline.encodings.rotary import apply_rope
 from sightline.errors import SightlineError
 from sightline.kernels import ops, reference
 from sightline.kernels.scope_reference import ScopeWeights
+from sightline.kernels.sweep_reference import SweepWeights
 from tests.kernels.cases import TOLERANCE, apart, qk_arguments
 
 SHAPES: list[dict[str, Any]] = [
@@ -24,6 +25,11 @@ SHAPES: list[dict[str, Any]] = [
     {"heads": 3, "head_dim": 96, "batch": 1},  # blocks that end within heads: each has angles of its own
     {"tokens": 35},  # three tiles, the second with tokens of both clips
     {"hidden": 17, "flip": False},
+    {"features": 64},
+    {"features": 40, "cameras": 2, "hidden": 17, "tokens": 35},
+    {"features": 64, "heads": 5, "head_dim": 64, "batch": 1, "tokens": 18, "hidden": 16},
+    {"features": 16, "heads": 3, "head_dim": 96, "batch": 1},
+    {"features": 112, "batch": 1},
 ]
 
 
@@ -32,7 +38,7 @@ def leaves(arguments: list[Any]) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "-".join(f"{k}{v}" for k, v in shape.items()) or "usual")
 def test_the_kernels_equal_the_reference_forward_and_backward(shape, dtype, device):
     from sightline.kernels import qk_backward_triton, qk_triton
 
@@ -49,13 +55,14 @@ def test_the_kernels_equal_the_reference_forward_and_backward(shape, dtype, devi
         assert apart(one, other) < TOLERANCE[dtype], number
 
 
-def test_runs_of_several_tiles(monkeypatch, device):
+@pytest.mark.parametrize("features", [0, 64])
+def test_runs_of_several_tiles(features, monkeypatch, device):
     """As with thousands of tokens, where each program adds up over its run."""
-    from sightline.kernels import qk_backward_triton, scope_backward_triton
+    from sightline.kernels import camera_backward_triton, qk_backward_triton
 
-    for module in (qk_backward_triton, scope_backward_triton):
+    for module in (qk_backward_triton, camera_backward_triton):
         monkeypatch.setattr(module, "RUNS", 2)
-    arguments = qk_arguments(tokens=70, batch=1, heads=1, device=device)
+    arguments = qk_arguments(tokens=70, batch=1, heads=1, features=features, device=device)
     grads = [torch.randn_like(x) for x in arguments[:2]]
     actual = qk_backward_triton.qk_backward(*grads, *arguments)
     for number, (one, other) in enumerate(zip(actual, reference.qk_backward(*grads, *arguments), strict=True)):
@@ -71,6 +78,10 @@ def test_shapes_that_do_not_fit_are_refused_before_a_kernel_reads_beyond_them(de
         arguments[place] = arguments[place][:-1] if place == 2 else arguments[place][:, :-1]
         with pytest.raises(SightlineError, match=f"{name} has shape"):
             qk_triton.qk(*arguments)
+    arguments = qk_arguments(features=16, device=device)
+    arguments[6] = arguments[6][..., :-1]
+    with pytest.raises(SightlineError, match="camera_rows has 105 columns: expected 90 and 16 features"):
+        qk_triton.qk(*arguments)
 
 
 @pytest.mark.parametrize("cameras", [0, 1])
@@ -89,11 +100,12 @@ def test_rows_of_fused_projections_and_shards_of_a_sequence(cameras, device):
         assert apart(part, other[:, 4:]) < TOLERANCE[torch.float32]
 
 
+@pytest.mark.parametrize("features", [0, 64])
 @pytest.mark.parametrize("fused", [True, False])
-def test_autocast_does_not_reach_into_the_operation(fused, device, monkeypatch):
+def test_autocast_does_not_reach_into_the_operation(fused, features, device, monkeypatch):
     """The reference's products, and those that end the kernels' gradient, would be bf16 otherwise."""
     monkeypatch.setattr(ops, "usable", lambda x: fused)
-    arguments = qk_arguments(device=device)
+    arguments = qk_arguments(features=features, device=device)
     grads = [torch.randn_like(x) for x in arguments[:2]]
     expected = [*ops.qk(*arguments), *ops.qk_backward(*grads, *arguments)]
     with torch.autocast(torch.device(device).type, torch.bfloat16):
@@ -101,8 +113,9 @@ def test_autocast_does_not_reach_into_the_operation(fused, device, monkeypatch):
     assert all(torch.equal(one, other) for one, other in zip(actual, expected, strict=True))
 
 
-def test_no_nan_where_the_moment_is_zero_or_there_is_no_camera(device):
-    arguments = qk_arguments(device=device)
+@pytest.mark.parametrize("features", [0, 64])
+def test_no_nan_where_the_moment_is_zero_or_there_is_no_camera(features, device):
+    arguments = qk_arguments(features=features, device=device)
     arguments[6][..., 3:6] = 0  # the whole clip at the anchor
     inputs = [x.requires_grad_() for x in leaves(arguments)]
     outputs = ops.qk(*arguments)
@@ -113,14 +126,31 @@ def test_no_nan_where_the_moment_is_zero_or_there_is_no_camera(device):
         assert apart(one[:, 1], other[:, 1]) < 1e-6  # token 1 has no camera: nothing is added
 
 
-def test_the_reference_is_the_model_s_own_path():
-    layer = Scope(gate_hidden=5, min_moment=1e-3).layer(36, 3).double()
+@pytest.mark.parametrize("features", [0, 64])
+def test_without_strength_nothing_is_added(features, device):
+    """Alpha is 0 at the start: query and key are then those without a camera, and only alpha has a gradient."""
+    arguments = qk_arguments(features=features, device=device)
+    for alpha in arguments[7][-2:]:
+        alpha.zero_()
+    inputs = [x.requires_grad_() for x in leaves(arguments)]
+    outputs, without = ops.qk(*arguments), ops.qk(*arguments[:6], None, [], *arguments[8:])
+    for one, other in zip(outputs, without, strict=True):
+        assert apart(one, other) < 1e-6  # a GPU may sum the norms of the two in another order
+    *others, alpha_q, alpha_k = torch.autograd.grad([x.square().sum() for x in outputs], inputs)
+    assert alpha_q.abs() > 0 and alpha_k.abs() > 0 and not any(x.any() for x in others[4:])
+
+
+@pytest.mark.parametrize("encoding", [Scope(gate_hidden=5, min_moment=1e-3), Sweep(gate_hidden=5)])
+def test_the_reference_is_the_model_s_own_path(encoding):
+    layer = encoding.layer(36, 3).double()
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
-    arguments = qk_arguments(dtype=torch.float64)
-    arguments[7] = [getattr(layer, name) for name in ScopeWeights._fields]
-    arguments[9] = 1e-3
+    arguments = qk_arguments(dtype=torch.float64, features=64 if isinstance(encoding, Sweep) else 0)
+    names = SweepWeights._fields if isinstance(encoding, Sweep) else ScopeWeights._fields
+    arguments[7] = [getattr(layer, name) for name in names]
+    if isinstance(encoding, Scope):
+        arguments[9] = encoding.min_moment
     normed = [F.rms_norm(x, (36,), w, 1e-6) for x, w in zip(arguments[:2], arguments[2:4], strict=True)]
     rotated = [apply_rope(x.unflatten(-1, (3, 12)), *arguments[4:6]) for x in normed]
     expected = layer("inject", *rotated, rotated[0], arguments[6])[:2]
@@ -128,9 +158,11 @@ def test_the_reference_is_the_model_s_own_path():
         assert apart(one, other.flatten(2)) < TOLERANCE[torch.float64]
 
 
-@pytest.mark.parametrize("cameras", [0, 1, 2])
-def test_gradcheck_and_the_reference_s_written_out_gradient(cameras):
-    arguments = qk_arguments(cameras=cameras, tokens=4, heads=2, head_dim=4, hidden=3, dtype=torch.float64)
+@pytest.mark.parametrize("cameras, features", [(0, 0), (1, 0), (2, 0), (1, 10), (2, 10)])
+def test_gradcheck_and_the_reference_s_written_out_gradient(cameras, features):
+    arguments = qk_arguments(
+        cameras=cameras, tokens=4, heads=2, head_dim=4, hidden=3, dtype=torch.float64, features=features
+    )
     inputs = [x.requires_grad_() for x in leaves(arguments)]
 
     def call(function: Any) -> Any:
@@ -140,9 +172,9 @@ def test_gradcheck_and_the_reference_s_written_out_gradient(cameras):
     assert torch.autograd.gradcheck(call(ops.qk), inputs, fast_mode=True)  # float64: the reference and its own backward
 
 
-@pytest.mark.parametrize("cameras", [0, 1])
-def test_opcheck(cameras):
-    arguments = qk_arguments(cameras=cameras, dtype=torch.float64)
+@pytest.mark.parametrize("cameras, features", [(0, 0), (1, 0), (1, 16)])
+def test_opcheck(cameras, features):
+    arguments = qk_arguments(cameras=cameras, dtype=torch.float64, features=features)
     for tensor in leaves(arguments):
         tensor.requires_grad_()
     torch.library.opcheck(ops.qk, tuple(arguments))
@@ -169,9 +201,10 @@ def test_it_compiles_whole_with_its_gradient():
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="real widths need a GPU")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("features", [0, 64])
 @pytest.mark.parametrize("heads, tokens", [(24, 8190), (40, 4097)])
-def test_real_widths_on_a_gpu(heads, tokens, dtype, device):
-    arguments = qk_arguments(2, tokens, heads, 128, cameras=1, hidden=16, dtype=dtype, device=device)
+def test_real_widths_on_a_gpu(heads, tokens, features, dtype, device):
+    arguments = qk_arguments(2, tokens, heads, 128, 1, 16, dtype=dtype, device=device, features=features)
     inputs = [x.requires_grad_() for x in leaves(arguments)]
     results = []
     for function in (ops.qk, reference.qk):

@@ -14,7 +14,7 @@ from sightline.backbones import fused
 from sightline.backbones.attention import CameraWanAttnProcessor
 from sightline.backbones.stock import EXPERTS
 from sightline.errors import SightlineError
-from sightline.kernels import HAS_TRITON, why_not
+from sightline.kernels import HAS_TRITON, MAX_FEATURES, why_not
 
 _log = logging.getLogger("sightline")
 
@@ -72,7 +72,8 @@ def _turn_on(model: WanTransformer3DModel) -> None:
     layer = getattr(model.blocks[0].attn1, "camera_encoding", None)
     if layer is not None and not fused.can_fuse(layer):
         _log.info(
-            "The camera of %s keeps the eager path in attention: only SCoPE in the paper's form is fused there.",
+            "The camera of %s keeps the eager path in attention: only SCoPE in the paper's form and Sweep with one projection "
+            f"and at most {MAX_FEATURES} features are fused there.",
             type(layer).__name__,
         )
 

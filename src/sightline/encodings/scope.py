@@ -26,10 +26,11 @@ from torch import Tensor, nn
 
 from sightline.cameras.plucker import MIN_MOMENT
 from sightline.checks import number, whole_number
-from sightline.encodings.protocol import Attend, Encoding, EncodingLayer
+from sightline.encodings.protocol import Attend, Encoding
+from sightline.encodings.scale_gate import GatedLayer
 from sightline.errors import SightlineError
 from sightline.kernels import ops
-from sightline.kernels.scope_reference import GateWeights, ScopeWeights, Side, SideWeights, scale_gate, scope_encoding
+from sightline.kernels.scope_reference import ScopeWeights, Side, SideWeights, scale_gate, scope_encoding
 
 FEATURES = 7  # direction 3, unit moment 3, log magnitude 1
 RAW_FEATURES = 6  # direction 3, moment 3
@@ -121,15 +122,11 @@ class Scope(Encoding):
         return ScopeLayer(self, dim, heads)
 
 
-class ScopeLayer(EncodingLayer):
+class ScopeLayer(GatedLayer):
     """One self-attention layer's SCoPE. Computes in float32 whatever the model's dtype."""
 
     project_q: Tensor  # [dim, 7], and so project_k and, with a value, project_v
     project_k: Tensor
-    gate_in: Tensor  # [hidden, 1]
-    gate_in_bias: Tensor  # [hidden]
-    gate_out: Tensor  # [dim, hidden]
-    gate_out_bias: Tensor  # [dim]
 
     def __init__(self, settings: Scope, dim: int, heads: int) -> None:
         super().__init__()
@@ -154,10 +151,7 @@ class ScopeLayer(EncodingLayer):
                 self.add_parameter(f"norm_{side}", dim)
             self.add_parameter(f"alpha_{side}", 1)
         if settings.ngi:
-            self.add_parameter("gate_in", settings.gate_hidden, 1)
-            self.add_parameter("gate_in_bias", settings.gate_hidden)
-            self.add_parameter("gate_out", dim, settings.gate_hidden)
-            self.add_parameter("gate_out_bias", dim)
+            self.add_gate(dim, settings.gate_hidden)
         self.reset_parameters()
 
     def init_weights(self) -> None:
@@ -174,9 +168,7 @@ class ScopeLayer(EncodingLayer):
         if settings.projection_init == "identity":
             self.project_k.copy_(self.project_q)
         if settings.ngi:
-            for name in ("gate_in", "gate_out"):
-                nn.init.kaiming_uniform_(weights[name], a=math.sqrt(5))  # what nn.Linear does
-                weights[f"{name}_bias"].zero_()  # so that the gate is exactly 1/2 at s = 0
+            self.init_gate()
 
     def _init_projection(self, weight: Tensor) -> None:  # [dim, features]
         if self.settings.projection_init == "zero":
@@ -225,8 +217,9 @@ class ScopeLayer(EncodingLayer):
     def encode(self, camera_rows: Tensor, sides: tuple[Side, ...] = ("q", "k")) -> tuple[Tensor, ...]:
         """What is added on each side: [B, N, 90] -> [B, N, H, D], in the dtype of the camera rows (float32)."""
         weights, settings = {side: self.side_weights(side) for side in sides}, self.settings
+        gate = self.gate_weights if settings.ngi else None
         with torch.autocast(camera_rows.device.type, enabled=False):
-            rays = scope_encoding(camera_rows, weights, self.gate_weights, settings.min_moment, settings.flip)
+            rays = scope_encoding(camera_rows, weights, gate, settings.min_moment, settings.flip)
         return tuple(ray.unflatten(-1, (self.heads, -1)) for ray in rays)
 
     def side_weights(self, side: Side) -> SideWeights:
@@ -239,18 +232,13 @@ class ScopeLayer(EncodingLayer):
             mlp_in_bias=getattr(self, f"project_{side}_bias", None),
         )
 
-    @property
-    def gate_weights(self) -> GateWeights | None:
-        if not self.settings.ngi:
-            return None
-        return GateWeights(self.gate_in, self.gate_in_bias, self.gate_out, self.gate_out_bias)
-
     @torch.no_grad()
     def metrics(self) -> dict[str, float]:
         """The alphas, and the mean gate at |m| = 0.1, 1 and 10."""
         metrics = {f"alpha_{side}": getattr(self, f"alpha_{side}").item() for side in self.sides}
-        if (weights := self.gate_weights) is not None:
+        if self.settings.ngi:
             for magnitude in (0.1, 1.0, 10.0):
-                gate = scale_gate(torch.full((1, 1), math.log(magnitude), device=self.gate_in.device), weights)
+                log_magnitude = torch.full((1, 1), math.log(magnitude), device=self.gate_in.device)
+                gate = scale_gate(log_magnitude, self.gate_weights)
                 metrics[f"gate_at_{magnitude:g}"] = gate.mean().item()
         return metrics

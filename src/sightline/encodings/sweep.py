@@ -11,7 +11,8 @@ of sight meet, where SCoPE's can only tell whether they meet. Every u is a unit 
 moves the features from one depth to the next, and if the camera only rotates, all of them are d, so directions are compared.
 
 Everything else is SCoPE's: the addition after RoPE, the norm over the full width, the gate, alpha from zero. The features are the
-same for query and key, and so is the projection E unless `tied` is False.
+same for query and key, and so is the projection E unless `tied` is False. The last line above is computed by
+`kernels.sweep_reference.sweep_encoding`; this file holds the features, the settings, the parameters and their starting values.
 """
 
 from __future__ import annotations
@@ -24,12 +25,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from sightline.cameras.tokens import LOG_SCALE_OFFSET, RAY, ROW_WIDTH, has_camera
+from sightline.cameras.tokens import RAY
 from sightline.checks import number, whole_number
 from sightline.encodings.frames import world_to_camera
-from sightline.encodings.protocol import Encoding, EncodingLayer
+from sightline.encodings.protocol import Encoding
+from sightline.encodings.scale_gate import GatedLayer
 from sightline.errors import SightlineError
-from sightline.kernels.scope_reference import GateWeights, SideWeights, normalized_projection, scale_gate
+from sightline.kernels import MAX_FEATURES, ops
+from sightline.kernels.scope_reference import Side, SideWeights
+from sightline.kernels.sweep_reference import SweepWeights, log_moment, sweep_encoding
 
 SOFTNESS = 0.3  # |m| at which the soft moment m / (|m| + SOFTNESS) has half its length
 MIN_MOMENT = 0.1
@@ -68,7 +72,7 @@ class Sweep(Encoding):
         return SweepLayer(self, dim, heads)
 
 
-class SweepLayer(EncodingLayer):
+class SweepLayer(GatedLayer):
     """One self-attention layer's Sweep. Computes in float32 whatever the model's dtype."""
 
     project: Tensor  # [dim, features], and so project_k unless tied
@@ -77,23 +81,17 @@ class SweepLayer(EncodingLayer):
     norm_k: Tensor
     alpha_q: Tensor  # [1]
     alpha_k: Tensor
-    gate_in: Tensor  # [hidden, 1]
-    gate_in_bias: Tensor  # [hidden]
-    gate_out: Tensor  # [dim, hidden]
-    gate_out_bias: Tensor  # [dim]
 
     def __init__(self, settings: Sweep, dim: int, heads: int) -> None:
         super().__init__()
         self.settings, self.heads = settings, heads
+        self.has_fused = settings.tied and settings.num_features <= MAX_FEATURES
         for name in ("project",) if settings.tied else ("project", "project_k"):
             self.add_parameter(name, dim, settings.num_features)
         for side in ("q", "k"):
             self.add_parameter(f"norm_{side}", dim)
             self.add_parameter(f"alpha_{side}", 1)
-        self.add_parameter("gate_in", settings.gate_hidden, 1)
-        self.add_parameter("gate_in_bias", settings.gate_hidden)
-        self.add_parameter("gate_out", dim, settings.gate_hidden)
-        self.add_parameter("gate_out_bias", dim)
+        self.add_gate(dim, settings.gate_hidden)
         self.reset_parameters()
 
     def init_weights(self) -> None:
@@ -103,10 +101,9 @@ class SweepLayer(EncodingLayer):
             self.project_k.copy_(self.project)  # so that equal rays start with equal encodings
         for norm in (self.norm_q, self.norm_k):
             norm.fill_(1.0)
-        for weight in (self.gate_in, self.gate_out):
-            nn.init.kaiming_uniform_(weight, a=math.sqrt(5))  # what nn.Linear does
-        for zero in (self.alpha_q, self.alpha_k, self.gate_in_bias, self.gate_out_bias):  # a gate of 1/2 at s = 0
-            zero.zero_()
+        for alpha in (self.alpha_q, self.alpha_k):
+            alpha.zero_()
+        self.init_gate()
 
     def embed(self, camera_rows: Tensor, grid: tuple[int, int, int]) -> tuple[Tensor | None, Tensor]:
         """The features depend on the camera alone: they are computed once per call and travel behind the camera rows."""
@@ -119,26 +116,31 @@ class SweepLayer(EncodingLayer):
         ray_q, ray_k = self.encode(camera_rows)
         return (query + ray_q).to(query.dtype), (key + ray_k).to(key.dtype), value
 
+    def fused(
+        self,
+        query: Tensor,  # [B, N, dim]
+        key: Tensor,  # [B, N, dim]
+        norms: tuple[Tensor, Tensor],  # [dim] x2
+        eps: float,
+        rotary: tuple[Tensor, Tensor],  # [1, N, 1, D] x2
+        camera_rows: Tensor,  # [B or 1, N, 90 + features]
+    ) -> tuple[Tensor, Tensor]:
+        weights = SweepWeights(**{name: getattr(self, name) for name in SweepWeights._fields})
+        return ops.qk(query, key, *norms, *rotary, camera_rows, list(weights), eps, MIN_MOMENT, False)
+
     def encode(self, camera_rows: Tensor) -> tuple[Tensor, Tensor]:  # [B, N, 90 + features] -> [B, N, H, D] x2
         """What is added to query and key, in the dtype of the camera rows (float32). A token without a camera gets zeros."""
         with torch.autocast(camera_rows.device.type, enabled=False):
-            features = camera_rows[..., ROW_WIDTH:]
-            log_magnitude = features[..., 3:4] / LOG_SCALE + camera_rows[..., LOG_SCALE_OFFSET]
-            gate = scale_gate(log_magnitude, self.gate_weights) * has_camera(camera_rows)  # [B, N, dim]
-            ray_q, ray_k = (
-                weights.alpha * gate * normalized_projection(features, weights) for weights in self.side_weights
-            )
+            ray_q, ray_k = sweep_encoding(camera_rows, self.side_weights, self.gate_weights, MIN_MOMENT)
         return ray_q.unflatten(-1, (self.heads, -1)), ray_k.unflatten(-1, (self.heads, -1))
 
     @property
-    def side_weights(self) -> tuple[SideWeights, SideWeights]:
-        """Those of query and key."""
+    def side_weights(self) -> dict[Side, SideWeights]:
         project_k = self.project if self.settings.tied else self.project_k
-        return SideWeights(self.project, self.norm_q, self.alpha_q), SideWeights(project_k, self.norm_k, self.alpha_k)
-
-    @property
-    def gate_weights(self) -> GateWeights:
-        return GateWeights(self.gate_in, self.gate_in_bias, self.gate_out, self.gate_out_bias)
+        return {
+            "q": SideWeights(self.project, self.norm_q, self.alpha_q),
+            "k": SideWeights(project_k, self.norm_k, self.alpha_k),
+        }
 
     @torch.no_grad()
     def metrics(self) -> dict[str, float]:
@@ -159,7 +161,7 @@ def sweep_features(
     return torch.cat(
         [
             moment / (magnitude + SOFTNESS),
-            LOG_SCALE * magnitude.clamp_min(MIN_MOMENT).log(),
+            LOG_SCALE * log_moment(camera_rows, MIN_MOMENT),
             angles.sin(),
             angles.cos(),
         ],

@@ -1,12 +1,14 @@
 """Fused operations, each with a plain-torch reference of the same name and signature.
 
     scope_reference.py        SCoPE's equation in plain torch, and its gradient
-    reference.py              the other references: QKNorm and RoPE with SCoPE (`qk`), modulation, and their gradients
+    sweep_reference.py        Sweep's
+    reference.py              the other references: QKNorm and RoPE with a camera (`qk`), modulation, and their gradients
     ops.py                    the operations as torch custom ops, which compile, checkpoint and shard like torch's own
-    qk_triton.py              the Triton kernel of `qk`: QKNorm, RoPE and SCoPE's addition
+    qk_triton.py              the Triton kernel of `qk`: QKNorm, RoPE and the addition of SCoPE or Sweep
+    camera_tokens_triton.py   what it needs beforehand: packed weights, and a table of the tokens' features
     qk_backward_triton.py     its gradient through QKNorm and RoPE
-    scope_backward_triton.py  its gradient of SCoPE's weights
-    qk_common_triton.py       code that these three share
+    camera_backward_triton.py its gradient of the weights of SCoPE or Sweep
+    qk_common_triton.py       code that these share
     modulation_triton.py      kernels of `modulate` and `add_gated`: norms and residuals modulated by timestep
     tiles_triton.py           how all kernels divide their work into tiles and runs
 
@@ -21,6 +23,7 @@ import os
 import torch
 from torch import Tensor
 
+MAX_FEATURES = 128  # of Sweep; more would not fit into a GPU's registers
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 # Whether Triton interprets its kernels in Python on a CPU, as in the tests.

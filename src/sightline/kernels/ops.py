@@ -39,14 +39,16 @@ def qk(
     cos: Tensor,
     sin: Tensor,
     camera_rows: Tensor | None,
-    scope_weights: Sequence[Tensor],
+    camera_weights: Sequence[Tensor],
     eps: float,
     min_moment: float,
     flip: bool,
 ) -> tuple[Tensor, Tensor]:
     kernels = _kernels(query, "qk_triton")
     with _without_autocast(query):  # autocast would round the reference's products to bfloat16
-        return kernels.qk(query, key, norm_query, norm_key, cos, sin, camera_rows, scope_weights, eps, min_moment, flip)
+        return kernels.qk(
+            query, key, norm_query, norm_key, cos, sin, camera_rows, camera_weights, eps, min_moment, flip
+        )
 
 
 @torch.library.custom_op("sightline::qk_backward", mutates_args=())
@@ -60,13 +62,13 @@ def qk_backward(
     cos: Tensor,
     sin: Tensor,
     camera_rows: Tensor | None,
-    scope_weights: Sequence[Tensor],
+    camera_weights: Sequence[Tensor],
     eps: float,
     min_moment: float,
     flip: bool,
 ) -> list[Tensor]:
     kernels = _kernels(query, "qk_backward_triton")
-    rest = (query, key, norm_query, norm_key, cos, sin, camera_rows, scope_weights, eps, min_moment, flip)
+    rest = (query, key, norm_query, norm_key, cos, sin, camera_rows, camera_weights, eps, min_moment, flip)
     with _without_autocast(query):  # and the products at the end of the kernels' gradient
         return kernels.qk_backward(grad_query, grad_key, *rest)
 
@@ -121,9 +123,9 @@ def _(query: Tensor, key: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
 @qk_backward.register_fake
 def _(
     grad_query: Tensor, grad_key: Tensor, query: Tensor, key: Tensor, norm_query: Tensor, norm_key: Tensor,
-    cos: Tensor, sin: Tensor, camera_rows: Tensor | None, scope_weights: Sequence[Tensor], *_: Any
+    cos: Tensor, sin: Tensor, camera_rows: Tensor | None, camera_weights: Sequence[Tensor], *_: Any
 ) -> list[Tensor]:  # fmt: skip
-    return [_like(query), _like(key), *(_sums_like(weight) for weight in (norm_query, norm_key, *scope_weights))]
+    return [_like(query), _like(key), *(_sums_like(weight) for weight in (norm_query, norm_key, *camera_weights))]
 
 
 @modulate.register_fake
@@ -155,23 +157,23 @@ def _(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def _save_qk(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-    *tensors, scope_weights, eps, min_moment, flip = inputs
-    ctx.save_for_backward(*tensors, *scope_weights)
+    *tensors, camera_weights, eps, min_moment, flip = inputs
+    ctx.save_for_backward(*tensors, *camera_weights)
     ctx.settings = (eps, min_moment, flip)
 
 
 def _qk_gradients(ctx: Any, grad_query: Tensor, grad_key: Tensor) -> tuple[Any, ...]:
     # Read once: gradient checkpointing recomputes the saved tensors and hands them out a single time.
-    query, key, norm_query, norm_key, cos, sin, camera_rows, *scope_weights = ctx.saved_tensors
-    inputs = (query, key, norm_query, norm_key, cos, sin, camera_rows, scope_weights, *ctx.settings)
+    query, key, norm_query, norm_key, cos, sin, camera_rows, *camera_weights = ctx.saved_tensors
+    inputs = (query, key, norm_query, norm_key, cos, sin, camera_rows, camera_weights, *ctx.settings)
     grad_query_in, grad_key_in, *grads = qk_backward(grad_query, grad_key, *inputs)
-    weights = (norm_query, norm_key, *scope_weights)
-    grad_norm_query, grad_norm_key, *grad_scope_weights = (
+    weights = (norm_query, norm_key, *camera_weights)
+    grad_norm_query, grad_norm_key, *grad_camera_weights = (
         grad.to(weight.dtype) for grad, weight in zip(grads, weights, strict=True)
     )
     no_angles, no_camera, no_settings = (None, None), (None,), (None, None, None)
     return (
-        grad_query_in, grad_key_in, grad_norm_query, grad_norm_key, *no_angles, *no_camera, grad_scope_weights, *no_settings
+        grad_query_in, grad_key_in, grad_norm_query, grad_norm_key, *no_angles, *no_camera, grad_camera_weights, *no_settings
     )  # fmt: skip
 
 

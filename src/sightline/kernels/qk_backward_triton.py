@@ -1,4 +1,4 @@
-"""The gradient of `qk` through QKNorm and RoPE. `scope_backward_triton` has the gradient of SCoPE's weights.
+"""The gradient of `qk` through QKNorm and RoPE. `camera_backward_triton` has the gradient of the camera's weights.
 
 `_along_rows` computes, for each token, the sums over the width that the gradient of a norm needs. `_along_columns` has a block of
 channels and a run of tokens: it writes the gradients of query and key, and sums those of the norms' weights over its run. Partial
@@ -14,9 +14,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from sightline.kernels.qk_common_triton import Call, _angles, _places, _row, _turned, tile
-from sightline.kernels.scope_backward_triton import RUNS, scope_backward
-from sightline.kernels.tiles_triton import runs_of
+from sightline.kernels.camera_backward_triton import RUNS, camera_backward
+from sightline.kernels.qk_common_triton import Call, _angles, _row, _turned
+from sightline.kernels.tiles_triton import _places, runs_of, tile
 
 ROWS = {"tokens": 32, "block": 128, "num_warps": 8, "num_stages": 1}  # see qk_triton.FORWARD
 COLUMNS = {"tokens": 16, "block": 128, "num_warps": 4, "num_stages": 2}
@@ -134,4 +134,4 @@ def qk_backward(grad_query: Tensor, grad_key: Tensor, *arguments: Any) -> list[T
         *both, *inputs, statistics, sums, run, *tables, *call.places, *call.strides, **shapes, **columns
     )  # fmt: skip
     norms = [norm.clone() for norm in sums.sum(0)]  # the results of an operation may not share memory
-    return [*inputs, *norms, *(scope_backward(call, *grads) if call.weights is not None else [])]
+    return [*inputs, *norms, *(camera_backward(call, call.camera, *grads) if call.camera is not None else [])]

@@ -1,8 +1,8 @@
-"""QKNorm, RoPE and SCoPE's addition to query and key in one kernel. It computes what `reference.qk` defines.
+"""QKNorm, RoPE and the camera's addition to query and key in one kernel. It computes what `reference.qk` defines.
 
 A program holds a tile of tokens and goes over the width in blocks twice: once for the norms, then for everything else. The values
-of a token (the 7 ray features, the gate's hidden layer, the norms) are computed once and stay in registers; the encoding itself
-only exists block by block.
+of a token (its features and its gate's hidden layer, from the table of `camera_tokens_triton`, and the norms) stay in registers;
+the encoding itself only exists block by block.
 """
 
 from __future__ import annotations
@@ -14,32 +14,22 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from sightline.kernels.qk_common_triton import (
-    FEATURE_ROWS,
-    Call,
-    _angles,
-    _normal_cdf,
-    _packed,
-    _places,
-    _row,
-    _sigmoid,
-    _tokens,
-    _turned,
-    tile,
-)
+from sightline.kernels.qk_common_triton import Call, _angles, _packed, _row, _sigmoid, _turned
+from sightline.kernels.tiles_triton import _places, tile
 
 # The tokens of a tile (at least 16, for the matrix products), the channels of a block, and Triton's compile options. Where a
 # block holds entire heads, RoPE's angles are read once. benchmarks/tune_kernels.py times other values.
 FORWARD = {"tokens": 32, "block": 128, "num_warps": 8, "num_stages": 1, "maxnreg": 128}
+FORWARD_TIED = dict(FORWARD)  # of Sweep, whose products are deeper
 
 
 @triton.jit
 def _forward(
-    query, key, out_query, out_key, norm_query, norm_key, cos, sin, camera_rows, packed, grams,
-    gate_in, gate_in_bias, gate_out_bias, alpha_q, alpha_k,
-    rows, length, query_batch, query_row, key_batch, key_row, camera_batch, camera_row, eps, min_moment,
-    dim: tl.constexpr, head_dim: tl.constexpr, flip: tl.constexpr, with_camera: tl.constexpr, hidden: tl.constexpr,
-    padded: tl.constexpr, parts: tl.constexpr, fast: tl.constexpr, tokens: tl.constexpr, block: tl.constexpr,
+    query, key, out_query, out_key, norm_query, norm_key, cos, sin,
+    table, about, packed, gate_out_bias, ray_norm_q, ray_norm_k, alpha_q, alpha_k,
+    rows, length, query_batch, query_row, key_batch, key_row, eps,
+    dim: tl.constexpr, head_dim: tl.constexpr, with_camera: tl.constexpr, tied: tl.constexpr, columns: tl.constexpr,
+    padded: tl.constexpr, precision: tl.constexpr, fast: tl.constexpr, tokens: tl.constexpr, block: tl.constexpr,
 ):  # fmt: skip
     full_blocks: tl.constexpr = dim % block == 0
     same_angles: tl.constexpr = block % head_dim == 0  # in every block
@@ -60,13 +50,17 @@ def _forward(
     scale_k = 1.0 / tl.sqrt(tl.sum(square_k, axis=1) / dim + eps)
 
     if with_camera:
-        feature_q, feature_k, strength_q, strength_k, _, before = _tokens(
-            camera_rows, clip, position, known, grams, gate_in, gate_in_bias, camera_batch, camera_row, min_moment,
-            dim, flip, hidden, padded, parts,
-        )  # fmt: skip
-        strength_q, strength_k = strength_q * tl.load(alpha_q), strength_k * tl.load(alpha_k)
-        activated = (before * _normal_cdf(before)).to(packed.dtype.element_ty)
-        feature_q, feature_k = feature_q.to(packed.dtype.element_ty), feature_k.to(packed.dtype.element_ty)
+        width: tl.constexpr = columns + padded
+        column, unit = tl.arange(0, columns)[None, :], tl.arange(0, padded)[None, :]
+        from_ = table + row[:, None] * width
+        features = tl.load(from_ + column, mask=known[:, None], other=0.0)
+        activated = tl.load(from_ + columns + unit, mask=known[:, None], other=0.0)
+        strength_q = tl.load(about + row * 3, mask=known, other=0.0)
+        if not tied:
+            strength_q *= tl.load(alpha_q)
+            strength_k = tl.load(about + row * 3 + 1, mask=known, other=0.0) * tl.load(alpha_k)
+            feature_q = tl.where(column < columns // 2, features, 0.0).to(features.dtype)
+            feature_k = tl.where(column < columns // 2, 0.0, features).to(features.dtype)
     if same_angles:
         turn_cos, turn_sin = _angles(cos, sin, position, known, 0, head_dim, block)
 
@@ -80,14 +74,20 @@ def _forward(
         x_q = tl.load(query + channel[None, :], mask=here, other=0.0).to(tl.float32)
         x_k = tl.load(key + channel[None, :], mask=here, other=0.0).to(tl.float32)
         if with_camera:
-            last = _packed(packed, channel, FEATURE_ROWS, padded, FEATURE_ROWS + padded, dim, full_blocks)
-            both = _packed(packed, channel, 0, FEATURE_ROWS, FEATURE_ROWS + padded, dim, full_blocks)
-            logits = tl.dot(activated, last, input_precision="ieee") + _row(gate_out_bias, channel, dim, full_blocks)
+            last = _packed(packed, channel, columns, padded, width, dim, full_blocks)
+            project = _packed(packed, channel, 0, columns, width, dim, full_blocks)
+            logits = tl.dot(activated, last, input_precision=precision) + _row(gate_out_bias, channel, dim, full_blocks)
             gate = _sigmoid(logits, fast)
             # The change from the layout of products to that of loads goes through shared memory; 16 bits halve its size.
-            add_q = gate * strength_q[:, None] * tl.dot(feature_q, both, input_precision="ieee")
-            add_k = gate * strength_k[:, None] * tl.dot(feature_k, both, input_precision="ieee")
-            add_q, add_k = add_q.to(packed.dtype.element_ty), add_k.to(packed.dtype.element_ty)
+            if tied:
+                add_q = gate * strength_q[:, None] * tl.dot(features, project, input_precision=precision)
+                unit_ray = add_q.to(packed.dtype.element_ty).to(tl.float32)
+                add_q = unit_ray * (_row(ray_norm_q, channel, dim, full_blocks) * tl.load(alpha_q))
+                add_k = unit_ray * (_row(ray_norm_k, channel, dim, full_blocks) * tl.load(alpha_k))
+            else:
+                add_q = gate * strength_q[:, None] * tl.dot(feature_q, project, input_precision=precision)
+                add_k = gate * strength_k[:, None] * tl.dot(feature_k, project, input_precision=precision)
+                add_q, add_k = add_q.to(packed.dtype.element_ty), add_k.to(packed.dtype.element_ty)
         to = row[:, None] * dim + channel[None, :]
         new = scale_q[:, None] * _turned(
             x_q * _row(norm_query, channel, dim, full_blocks), turn_cos, turn_sin, tokens, block
@@ -107,12 +107,10 @@ def qk(*arguments: Any) -> tuple[Tensor, Tensor]:
     """See `reference.qk`."""
     call = Call(*arguments)
     outputs = [torch.empty(x.shape, dtype=x.dtype, device=x.device) for x in (call.query, call.key)]
-    _forward[(triton.cdiv(call.rows, FORWARD["tokens"]),)](
-        call.query, call.key, *outputs, *call.norms, *call.angles,
-        call.camera_rows, call.packed, call.grams, call.gate_in, call.gate_in_bias, call.gate_out_bias,
-        call.alpha_q, call.alpha_k,
-        *call.places, *call.strides, *call.camera_strides, call.eps, call.min_moment,
-        head_dim=call.angles[0].shape[-1], with_camera=call.weights is not None, fast=call.fast, **call.of_tokens,
-        **tile(FORWARD, call.dim),
+    tensors, constants = call.of_camera
+    settings = tile(FORWARD_TIED if constants["tied"] else FORWARD, call.dim)
+    _forward[(triton.cdiv(call.rows, settings["tokens"]),)](
+        call.query, call.key, *outputs, *call.norms, *call.angles, *tensors, *call.places, *call.strides, call.eps,
+        dim=call.dim, head_dim=call.angles[0].shape[-1], fast=call.fast, **constants, **settings,
     )  # fmt: skip
     return outputs[0], outputs[1]

@@ -11,13 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from sightline.kernels.scope_reference import (
-    ScopeWeights,
-    Side,
-    rms_norm_backward,
-    scope_encoding,
-    scope_encoding_backward,
-)
+from sightline.kernels.scope_reference import Side, rms_norm_backward, scope_encoding, scope_encoding_backward
+from sightline.kernels.sweep_reference import SweepWeights, named_weights, sweep_encoding, sweep_encoding_backward
 
 # -- query and key ----------------------------------------------------------------------------------------------------
 
@@ -29,19 +24,22 @@ def qk(
     norm_key: Tensor,  # [dim]
     cos: Tensor,  # [1, N, 1, D] RoPE tables, D channels a head
     sin: Tensor,  # [1, N, 1, D]
-    camera_rows: Tensor | None,  # [B or 1, N, 90], no gradient; None without a camera
-    scope_weights: Sequence[Tensor],  # ScopeWeights as a flat list, empty without a camera
+    camera_rows: Tensor | None,  # [B or 1, N, 90], behind them Sweep's features; no gradient; None without a camera
+    camera_weights: Sequence[Tensor],  # ScopeWeights or SweepWeights as a flat list, empty without a camera
     eps: float,  # of QKNorm
     min_moment: float,
-    flip: bool,  # swap the halves of the ray on the key side
+    flip: bool,  # of SCoPE: swap the halves of the ray on the key side
 ) -> tuple[Tensor, Tensor]:  # [B, N, dim] x2
-    """QKNorm over the full width, RoPE, and SCoPE's addition. Rounded once, at the end."""
+    """QKNorm over the full width, RoPE, and SCoPE's or Sweep's addition. Rounded once, at the end."""
     exact = _exact(query)
     new_query = _rotate(F.rms_norm(query.to(exact), query.shape[-1:], norm_query.to(exact), eps), cos, sin)
     new_key = _rotate(F.rms_norm(key.to(exact), key.shape[-1:], norm_key.to(exact), eps), cos, sin)
     if camera_rows is not None:
-        weights = ScopeWeights(*scope_weights)
-        ray_q, ray_k = scope_encoding(camera_rows.to(exact), weights.sides, weights.gate, min_moment, flip)
+        weights, rows = named_weights(camera_weights), camera_rows.to(exact)
+        if isinstance(weights, SweepWeights):
+            ray_q, ray_k = sweep_encoding(rows, weights.sides, weights.gate, min_moment)
+        else:
+            ray_q, ray_k = scope_encoding(rows, weights.sides, weights.gate, min_moment, flip)
         new_query, new_key = new_query + ray_q, new_key + ray_k
     return new_query.to(query.dtype), new_key.to(key.dtype)
 
@@ -56,12 +54,12 @@ def qk_backward(
     cos: Tensor,
     sin: Tensor,
     camera_rows: Tensor | None,
-    scope_weights: Sequence[Tensor],
+    camera_weights: Sequence[Tensor],
     eps: float,
     min_moment: float,
     flip: bool,
 ) -> list[Tensor]:
-    """The gradients of query, key, norm_query, norm_key and, with a camera, of SCoPE's weights, as a flat list."""
+    """The gradients of query, key, norm_query, norm_key and, with a camera, of its weights, as a flat list."""
     exact = _exact(query)
     grad_query, grad_key = grad_query.to(exact), grad_key.to(exact)
     grad_query_in, grad_norm_query = _qk_norm_and_rope_backward(grad_query, query, norm_query, cos, sin, eps)
@@ -69,9 +67,11 @@ def qk_backward(
     gradients = [grad_query_in, grad_key_in, grad_norm_query, grad_norm_key]
     if camera_rows is None:
         return gradients
-    weights = ScopeWeights(*(weight.to(exact) for weight in scope_weights))
+    weights, rows = named_weights([weight.to(exact) for weight in camera_weights]), camera_rows.to(exact)
     grads: dict[Side, Tensor] = {"q": grad_query, "k": grad_key}
-    return [*gradients, *scope_encoding_backward(grads, camera_rows.to(exact), weights, min_moment, flip)]
+    if isinstance(weights, SweepWeights):
+        return [*gradients, *sweep_encoding_backward(grads, rows, weights, min_moment)]
+    return [*gradients, *scope_encoding_backward(grads, rows, weights, min_moment, flip)]
 
 
 def _qk_norm_and_rope_backward(

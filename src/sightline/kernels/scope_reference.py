@@ -144,37 +144,48 @@ def scope_encoding_backward(
 ) -> ScopeWeights:
     """The gradient of every weight of `scope_encoding` in the paper's form. The camera has none: it is data."""
     feature_q, feature_k, log_magnitude = ray_features(camera_rows, flip, min_moment)
-    gate_input = log_magnitude + camera_rows[..., LOG_SCALE_OFFSET]  # [B, N, 1]
-    before_gelu = F.linear(gate_input, weights.gate_in, weights.gate_in_bias)  # [B, N, hidden]
-    gate = scale_gate(gate_input, weights.gate)  # [B, N, dim]
-    grad_gate = torch.zeros_like(grads["q"])
-    grad_project, grad_norm, grad_alpha = {}, {}, {}
     features: dict[Side, Tensor] = {"q": feature_q, "k": feature_k}
+    sides, gate = gated_projection_backward(grads, features, log_magnitude, camera_rows, weights.sides, weights.gate)
+    query, key = sides["q"], sides["k"]
+    assert query.norm is not None and key.norm is not None
+    return ScopeWeights(query.project, key.project, query.norm, key.norm, *gate, query.alpha, key.alpha)
+
+
+def gated_projection_backward(
+    grads: Mapping[Side, Tensor],  # [B, N, dim]
+    features: Mapping[Side, Tensor],  # [B or 1, N, features]
+    log_magnitude: Tensor,  # [B or 1, N, 1]
+    camera_rows: Tensor,  # [B or 1, N, 90 or more]
+    sides: Mapping[Side, SideWeights],
+    gate_weights: GateWeights,
+) -> tuple[dict[Side, SideWeights], GateWeights]:
+    """The gradients of the weights in alpha g RMSNorm(E f), with one gate g for all sides."""
+    gate_input = log_magnitude + camera_rows[..., LOG_SCALE_OFFSET]  # [B, N, 1]
+    before_gelu = F.linear(gate_input, gate_weights.gate_in, gate_weights.gate_in_bias)  # [B, N, hidden]
+    gate = scale_gate(gate_input, gate_weights)  # [B, N, dim]
+    grad_gate = torch.zeros_like(grads["q"])
+    grad_sides: dict[Side, SideWeights] = {}
     for side, feature in features.items():
-        own, grad = weights.sides[side], grads[side]
+        own, grad = sides[side], grads[side]
         assert own.norm is not None
         projected = F.linear(feature, own.project)
         scale = (projected.square().mean(-1, keepdim=True) + NORM_EPS).rsqrt() * has_camera(camera_rows)
         unit = projected * scale  # [B, N, dim]
         through = grad * unit
-        grad_alpha[side] = (through * gate * own.norm).sum().reshape(1)
-        grad_norm[side] = _sum_over_tokens(through * gate * own.alpha)
         grad_gate = grad_gate + through * own.norm * own.alpha
         grad_projected = rms_norm_backward(grad * own.alpha * gate * own.norm, unit.expand_as(grad), scale)
-        grad_project[side] = torch.einsum("bnd,bnf->df", grad_projected, _for_each_clip(feature, grad))
+        grad_sides[side] = SideWeights(
+            project=torch.einsum("bnd,bnf->df", grad_projected, _for_each_clip(feature, grad)),
+            norm=_sum_over_tokens(through * gate * own.alpha),
+            alpha=(through * gate * own.norm).sum().reshape(1),
+        )
     grad_logits = grad_gate * gate * (1 - gate)
-    grad_hidden = (grad_logits @ weights.gate_out) * _gelu_slope(before_gelu)  # [B, N, hidden]
-    return ScopeWeights(
-        project_q=grad_project["q"],
-        project_k=grad_project["k"],
-        norm_q=grad_norm["q"],
-        norm_k=grad_norm["k"],
+    grad_hidden = (grad_logits @ gate_weights.gate_out) * _gelu_slope(before_gelu)  # [B, N, hidden]
+    return grad_sides, GateWeights(
         gate_in=_sum_over_tokens(grad_hidden * gate_input)[:, None],
         gate_in_bias=_sum_over_tokens(grad_hidden),
         gate_out=torch.einsum("bnd,bnh->dh", grad_logits, _for_each_clip(F.gelu(before_gelu), grad_logits)),
         gate_out_bias=_sum_over_tokens(grad_logits),
-        alpha_q=grad_alpha["q"],
-        alpha_k=grad_alpha["k"],
     )
 
 

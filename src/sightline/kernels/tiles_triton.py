@@ -13,6 +13,12 @@ def _place(row, length):  # -> row, clip, position in the clip
     return row.to(tl.int64), clip.to(tl.int64), (row - clip * length).to(tl.int64)
 
 
+@triton.jit
+def _places(first, rows, length, tokens: tl.constexpr):  # -> row, whether it exists, its clip, its position in the clip
+    row, clip, position = _place(first + tl.arange(0, tokens), length)
+    return row, row < rows, clip, position
+
+
 def dense(x: Tensor) -> Tensor:
     """The tensor with contiguous channels. The kernels accept any other strides."""
     return x if x.stride(-1) == 1 else x.contiguous()
@@ -28,3 +34,8 @@ def runs_of(rows: int, tokens: int, most: int) -> tuple[int, int]:
     tiles = max(1, triton.cdiv(rows, tokens))
     run = triton.cdiv(tiles, min(most, tiles)) * tokens
     return run, triton.cdiv(rows, run)
+
+
+def tile(settings: dict[str, int], dim: int) -> dict[str, int]:
+    """The settings of a launch, with a block no wider than the model needs."""
+    return settings | {"block": block_of(settings["block"], dim)}
