@@ -3,20 +3,22 @@
 #
 #     benchmarks/kernels_on_gpu.sh OUT                      everything
 #     benchmarks/kernels_on_gpu.sh OUT tests kernels        some of: tests kernels 5b 14b training
+#     benchmarks/kernels_on_gpu.sh OUT sweep-warm sweep-tests sweep-5b sweep-training sweep-tune      Sweep beside SCoPE
 #
 # Every part writes its log, and a bench its json and picture, under OUT at once; it has a limit of its own in seconds, and does
 # not stop the next.
 # Parts are in the order of what must be known first; with pytest-xdist the tests take a fraction of their limit. PYTHON names
-# the interpreter. What a part has measured before its limit is in its bench.json.
+# the interpreter. What a part has measured before its limit is in its bench.json. sweep-warm compiles what sweep-5b and
+# sweep-training time, during the tests; the first part that times waits for it.
 set -u
-out=${1:?usage: benchmarks/kernels_on_gpu.sh OUT [tests kernels 5b 14b training]}
+out=${1:?usage: benchmarks/kernels_on_gpu.sh OUT [tests kernels 5b 14b training | sweep-warm sweep-tests sweep-5b sweep-training sweep-tune]}
 shift
 parts=${*:-tests kernels 5b 14b training}
 python=${PYTHON:-python}
 for one in $parts; do
     case $one in
-        tests | kernels | 5b | 14b | training) ;;
-        *) echo "part is '$one': expected tests, kernels, 5b, 14b or training." >&2; exit 2 ;;
+        tests | kernels | 5b | 14b | training | sweep-warm | sweep-tests | sweep-5b | sweep-training | sweep-tune) ;;
+        *) echo "part is '$one': expected tests, kernels, 5b, 14b, training or one that starts with sweep-." >&2; exit 2 ;;
     esac
 done
 mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 1
@@ -38,11 +40,13 @@ part() {  # name, seconds, command ...
 bench() {  # name, seconds, options ...
     local name=$1 limit=$2
     shift 2
+    wait
     part "$name" "$limit" "$python" -m sightline bench "$@" -o "$out/$name"
 }
 
+sweep=(--model 5b --methods stock scope sweep --rival-modes "fused compiled")
 several=()
-"$python" -c "import xdist" 2>/dev/null && several=(-n 6)
+"$python" -c "import xdist" 2>/dev/null && several=(-n "$((($(nproc) * 3 + 3) / 4))")
 for one in $parts; do
     case $one in
         tests) part tests 240 "$python" -m pytest -q "${several[@]}" tests/kernels tests/backbones/test_accelerate.py ;;
@@ -53,6 +57,13 @@ for one in $parts; do
             --modes compiled "fused compiled" --rival-modes compiled "fused compiled" ;;
         training) bench training 150 --model 5b --layers 8 --steps 5 --what training --methods stock scope \
             --modes compiled "fused compiled" ;;
+        sweep-warm) timeout 90 "$python" -m sightline bench "${sweep[@]}" --layers 1 --steps 1 --what inference training \
+            --modes compiled "fused compiled" -o "$out/sweep-warm" >"$out/sweep-warm.log" 2>&1 & ;;
+        sweep-tests) part sweep-tests 90 "$python" -m pytest -q "${several[@]}" tests/kernels/test_qk.py ;;
+        sweep-5b) bench sweep-5b 60 "${sweep[@]}" --steps 12 --what inference --modes compiled "fused compiled" ;;
+        sweep-training) bench sweep-training 60 "${sweep[@]}" --layers 8 --steps 10 --what training --modes "fused compiled" ;;
+        sweep-tune) wait; part sweep-tune 60 "$python" benchmarks/tune_kernels.py --cameras sweep -o "$out/sweep-tune.json" ;;
     esac
 done
+wait
 exit $status

@@ -16,12 +16,13 @@ import torch
 import tyro
 from torch.profiler import ProfilerActivity, profile
 
-from sightline.bench.models import METHODS, MODES, Setting, random_base, variant
+from sightline.bench.models import MODES, Setting, random_base, variant
 from sightline.bench.results import ROOFLINE
 from sightline.bench.roofline import roofline_step
 from sightline.bench.run import make_step, measure
 from sightline.checks import whole_number
 from sightline.cli._console import print_line, print_table
+from sightline.encodings import ENCODINGS
 from sightline.errors import SightlineError
 from sightline.timing import synchronized_time
 
@@ -45,10 +46,11 @@ def main(
         Setting.from_options(model, layers, num_frames, size, tiny),
     )
     steps, most = whole_number("steps", steps), whole_number("most", most)
-    known = {ROOFLINE, *(f"{method} {mode}" for method in METHODS for mode in MODES)}
+    methods = ("stock", *ENCODINGS)
+    known = {ROOFLINE, *(f"{method} {mode}" for method in methods for mode in MODES)}
     for row in rows:
         if row not in known:
-            raise SightlineError(f"rows has '{row}': expected '{ROOFLINE}', or one of {METHODS} and one of {MODES}.")
+            raise SightlineError(f"rows has '{row}': expected '{ROOFLINE}', or one of {methods} and one of {MODES}.")
     base = random_base(setting, device)
     for row in rows:
         torch._dynamo.reset()

@@ -56,7 +56,8 @@ def test_a_rehearsal_measures_every_row(tmp_path, capsys):
     assert [one["model"] for one in written["results"]] == ["5b", "14b"]
     for one in written["results"]:
         kernels = {row["name"]: row for row in one["kernels"]}
-        assert kernels["qk with camera, fused"]["with_backward_ms"] > 0
+        for name in ("qk with camera, fused", "qk with Sweep, fused"):
+            assert kernels[name]["with_backward_ms"] > 0
     assert (tmp_path / "bench.png").stat().st_size > 10_000
     assert "x roofline" in capsys.readouterr().out
 
@@ -113,8 +114,8 @@ def test_the_scripts_of_growth_and_of_profiles(tmp_path, capsys, monkeypatch):
     cost_growth.main(tmp_path, layers=1, steps=1, tiny=True)
     assert json.loads((tmp_path / "growth.json").read_text())["videos"][0]["tokens"] == 12
     assert (tmp_path / "growth.png").stat().st_size > 10_000
-    profile_step.main(layers=1, rows=("roofline", "scope fused"), steps=1, most=3, tiny=True)
-    assert "scope fused: " in (told := capsys.readouterr().out) and "aten::addmm" in told
+    profile_step.main(layers=1, rows=("roofline", "sweep fused"), steps=1, most=3, tiny=True)
+    assert "sweep fused: " in (told := capsys.readouterr().out) and "aten::addmm" in told
     with pytest.raises(SightlineError, match="rows has 'scope quick'"):
         profile_step.main(rows=("roofline", "scope quick"), tiny=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -12,11 +12,15 @@ from torch import Tensor
 
 from sightline.bench.models import Setting, camera_tokens
 from sightline.bench.results import KernelRow
-from sightline.encodings import Scope
+from sightline.encodings import Scope, Sweep
 from sightline.encodings.rotary import apply_rope
+from sightline.encodings.sweep import MIN_MOMENT
 from sightline.kernels import ops, reference
 from sightline.kernels.scope_reference import ScopeWeights
+from sightline.kernels.sweep_reference import SweepWeights
 from sightline.timing import time_calls, warm_up
+
+QkMethod = Literal["scope", "sweep"]  # encodings that `qk` computes
 
 
 def time_kernels(setting: Setting, device: torch.device, steps: int) -> list[KernelRow]:
@@ -37,25 +41,31 @@ def time_kernels(setting: Setting, device: torch.device, steps: int) -> list[Ker
     return rows
 
 
-def random_qk(setting: Setting, device: torch.device, with_camera: bool = True) -> tuple[Any, ...]:
-    """The arguments of `qk` in one layer of this model."""
+def random_qk(setting: Setting, device: torch.device, method: QkMethod | None = "scope") -> tuple[Any, ...]:
+    """The arguments of `qk` in one layer of this model, with the camera of this method or without."""
     config, dtype = setting.config, setting.dtype
     heads, head_dim = config["num_attention_heads"], config.get("attention_head_dim", 128)
     dim, tokens = heads * head_dim, setting.tokens
     query, key = (torch.randn(1, tokens, dim, device=device, dtype=dtype) for _ in range(2))
     norms = [1 + 0.1 * torch.randn(dim, device=device) for _ in range(2)]
     angle = torch.randn(1, tokens, 1, head_dim // 2, device=device).repeat_interleave(2, -1)
-    camera_rows, weights = None, []
-    if with_camera:
+    camera_rows, weights, min_moment = None, [], 1.0
+    if method is not None:
+        layer: Any = (Scope() if method == "scope" else Sweep()).layer(dim, heads).to(device)
+        for alpha in (layer.alpha_q, layer.alpha_k):
+            alpha.data.fill_(0.5)
         camera_rows = camera_tokens(setting).rows.to(device)
-        layer = Scope(alpha=0.5).layer(dim, heads).to(device)
-        weights = [getattr(layer, name) for name in ScopeWeights._fields]
-    return query, key, *norms, angle.cos(), angle.sin(), camera_rows, weights, 1e-6, 1e-6, True
+        if method == "sweep":
+            camera_rows = layer("embed", camera_rows, setting.grid)[1]
+        min_moment = MIN_MOMENT if method == "sweep" else layer.settings.min_moment
+        names = ScopeWeights._fields if method == "scope" else SweepWeights._fields
+        weights = [getattr(layer, name) for name in names]
+    return query, key, *norms, angle.cos(), angle.sin(), camera_rows, weights, 1e-6, min_moment, True
 
 
 def _operations(setting: Setting, device: torch.device) -> dict[str, tuple[Callable[[], Any], list[Tensor]]]:
     """A call of each operation, and the tensors it has gradients for."""
-    with_camera = random_qk(setting, device)
+    with_camera, with_sweep = random_qk(setting, device), random_qk(setting, device, "sweep")
     query, key, *norms, cos, sin, camera_rows, weights = with_camera[:8]
     without: tuple[Any, ...] = (*with_camera[:6], None, [], *with_camera[8:])
     (_, tokens, dim), heads = query.shape, setting.config["num_attention_heads"]
@@ -82,6 +92,8 @@ def _operations(setting: Setting, device: torch.device) -> dict[str, tuple[Calla
         "qk with camera, eager stages": (stages, [*pair, *weights]),
         "qk with camera, compiled reference": (lambda: compiled["qk"](*with_camera), [*pair, *weights]),
         "qk with camera, fused": (lambda: ops.qk(*with_camera), [*pair, *weights]),
+        "qk with Sweep, compiled reference": (lambda: compiled["qk"](*with_sweep), [*with_sweep[:4], *with_sweep[7]]),
+        "qk with Sweep, fused": (lambda: ops.qk(*with_sweep), [*with_sweep[:4], *with_sweep[7]]),
         "qk without camera, compiled reference": (lambda: compiled["qk"](*without), pair),
         "qk without camera, fused": (lambda: ops.qk(*without), pair),
         "modulate, compiled reference": (lambda: compiled["modulate"](x, shift, scale, index, 1e-6), [x, shift, scale]),

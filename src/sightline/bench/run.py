@@ -106,7 +106,7 @@ def _measure_rows(
     def measure_row(method: str, mode: Mode) -> StepRow:
         step = make_step(variant(base, method, mode, setting), setting, training, device)
         row = StepRow(method, mode, measure(step, steps, device))
-        if stock is not None and method in ("stock", "scope"):  # an untrained SCoPE computes the same function
+        if stock is not None and method in ("stock", "scope", "sweep"):  # untrained, both compute the same function
             row.deviation = deviation(step(), stock)
         return row
 
