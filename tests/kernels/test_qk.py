@@ -29,7 +29,6 @@ SHAPES: list[dict[str, Any]] = [
     {"features": 40, "cameras": 2, "hidden": 17, "tokens": 35},
     {"features": 64, "heads": 5, "head_dim": 64, "batch": 1, "tokens": 18, "hidden": 16},
     {"features": 16, "heads": 3, "head_dim": 96, "batch": 1},
-    {"features": 112, "batch": 1},
 ]
 
 

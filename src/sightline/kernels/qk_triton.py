@@ -55,10 +55,11 @@ def _forward(
         from_ = table + row[:, None] * width
         features = tl.load(from_ + column, mask=known[:, None], other=0.0)
         activated = tl.load(from_ + columns + unit, mask=known[:, None], other=0.0)
-        strength_q = tl.load(about + row * 3, mask=known, other=0.0)
+        strength_q, strength_k = tl.load(alpha_q), tl.load(alpha_k)
+        ray_scale_q = tl.load(about + row * 3, mask=known, other=0.0)[:, None]
         if not tied:
-            strength_q *= tl.load(alpha_q)
-            strength_k = tl.load(about + row * 3 + 1, mask=known, other=0.0) * tl.load(alpha_k)
+            ray_scale_q *= strength_q
+            ray_scale_k = tl.load(about + row * 3 + 1, mask=known, other=0.0)[:, None] * strength_k
             feature_q = tl.where(column < columns // 2, features, 0.0).to(features.dtype)
             feature_k = tl.where(column < columns // 2, 0.0, features).to(features.dtype)
     if same_angles:
@@ -80,13 +81,13 @@ def _forward(
             gate = _sigmoid(logits, fast)
             # The change from the layout of products to that of loads goes through shared memory; 16 bits halve its size.
             if tied:
-                add_q = gate * strength_q[:, None] * tl.dot(features, project, input_precision=precision)
-                unit_ray = add_q.to(packed.dtype.element_ty).to(tl.float32)
-                add_q = unit_ray * (_row(ray_norm_q, channel, dim, full_blocks) * tl.load(alpha_q))
-                add_k = unit_ray * (_row(ray_norm_k, channel, dim, full_blocks) * tl.load(alpha_k))
+                both = gate * ray_scale_q * tl.dot(features, project, input_precision=precision)
+                both = both.to(packed.dtype.element_ty).to(tl.float32)
+                add_q = both * (_row(ray_norm_q, channel, dim, full_blocks) * strength_q)
+                add_k = both * (_row(ray_norm_k, channel, dim, full_blocks) * strength_k)
             else:
-                add_q = gate * strength_q[:, None] * tl.dot(feature_q, project, input_precision=precision)
-                add_k = gate * strength_k[:, None] * tl.dot(feature_k, project, input_precision=precision)
+                add_q = gate * ray_scale_q * tl.dot(feature_q, project, input_precision=precision)
+                add_k = gate * ray_scale_k * tl.dot(feature_k, project, input_precision=precision)
                 add_q, add_k = add_q.to(packed.dtype.element_ty), add_k.to(packed.dtype.element_ty)
         to = row[:, None] * dim + channel[None, :]
         new = scale_q[:, None] * _turned(
