@@ -57,11 +57,11 @@ for one in $parts; do
             --modes compiled "fused compiled" --rival-modes compiled "fused compiled" ;;
         training) bench training 150 --model 5b --layers 8 --steps 5 --what training --methods stock scope \
             --modes compiled "fused compiled" ;;
-        sweep-warm) timeout 90 "$python" -m sightline bench "${sweep[@]}" --layers 1 --steps 1 --what inference training \
+        sweep-warm) timeout 70 "$python" -m sightline bench "${sweep[@]}" --layers 1 --steps 1 --what inference training \
             --modes compiled "fused compiled" -o "$out/sweep-warm" >"$out/sweep-warm.log" 2>&1 & ;;
-        sweep-tests) part sweep-tests 90 "$python" -m pytest -q "${several[@]}" tests/kernels/test_qk.py ;;
-        sweep-5b) bench sweep-5b 60 "${sweep[@]}" --steps 12 --what inference --modes compiled "fused compiled" ;;
-        sweep-training) bench sweep-training 60 "${sweep[@]}" --layers 8 --steps 10 --what training --modes "fused compiled" ;;
+        sweep-tests) part sweep-tests 70 "$python" -m pytest -q "${several[@]}" tests/kernels/test_qk.py ;;
+        sweep-5b) bench sweep-5b 45 "${sweep[@]}" --steps 12 --what inference --modes compiled "fused compiled" ;;
+        sweep-training) bench sweep-training 40 "${sweep[@]}" --layers 8 --steps 10 --what training --modes "fused compiled" ;;
         sweep-tune) wait; part sweep-tune 60 "$python" benchmarks/tune_kernels.py --cameras sweep -o "$out/sweep-tune.json" ;;
     esac
 done
