@@ -11,7 +11,7 @@
 # the interpreter. What a part has measured before its limit is in its bench.json. sweep-warm compiles what sweep-5b and
 # sweep-training time, during the tests; the first part that times waits for it.
 set -u
-out=${1:?usage: benchmarks/kernels_on_gpu.sh OUT [tests kernels 5b 14b training | sweep-warm sweep-tests sweep-5b sweep-training sweep-tune]}
+out=${1:?usage: benchmarks/kernels_on_gpu.sh OUT [tests kernels 5b 14b training sweep-...]}
 shift
 parts=${*:-tests kernels 5b 14b training}
 python=${PYTHON:-python}
@@ -44,6 +44,13 @@ bench() {  # name, seconds, options ...
     part "$name" "$limit" "$python" -m sightline bench "$@" -o "$out/$name"
 }
 
+warm() {  # what, modes ...; in the background
+    local what=$1
+    shift
+    timeout 70 "$python" -m sightline bench "${sweep[@]}" --layers 1 --steps 1 --what "$what" --modes "$@" \
+        -o "$out/sweep-warm-$what" >"$out/sweep-warm-$what.log" 2>&1 &
+}
+
 sweep=(--model 5b --methods stock scope sweep --rival-modes "fused compiled")
 several=()
 "$python" -c "import xdist" 2>/dev/null && several=(-n "$((($(nproc) * 3 + 3) / 4))")
@@ -57,8 +64,9 @@ for one in $parts; do
             --modes compiled "fused compiled" --rival-modes compiled "fused compiled" ;;
         training) bench training 150 --model 5b --layers 8 --steps 5 --what training --methods stock scope \
             --modes compiled "fused compiled" ;;
-        sweep-warm) timeout 70 "$python" -m sightline bench "${sweep[@]}" --layers 1 --steps 1 --what inference training \
-            --modes compiled "fused compiled" -o "$out/sweep-warm" >"$out/sweep-warm.log" 2>&1 & ;;
+        sweep-warm)
+            warm inference compiled "fused compiled"
+            warm training "fused compiled" ;;
         sweep-tests) part sweep-tests 70 "$python" -m pytest -q "${several[@]}" tests/kernels/test_qk.py ;;
         sweep-5b) bench sweep-5b 45 "${sweep[@]}" --steps 12 --what inference --modes compiled "fused compiled" ;;
         sweep-training) bench sweep-training 40 "${sweep[@]}" --layers 8 --steps 10 --what training --modes "fused compiled" ;;
