@@ -8,7 +8,6 @@ import types
 
 import numpy as np
 import pytest
-import torch
 from accelerate import Accelerator
 
 from sightline.errors import SightlineError
