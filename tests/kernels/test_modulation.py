@@ -12,7 +12,14 @@ from tests.kernels.cases import TOLERANCE, apart, modulation_arguments
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(
-    "shape", [{}, {"batch": 1, "tokens": 40, "dim": 150}, {"entries": 20}, {"entries": 1, "dim": 16}]
+    "shape",
+    [
+        {},
+        {"batch": 1, "tokens": 40, "dim": 150},
+        {"entries": 20},
+        {"entries": 1, "dim": 16},
+        {"entries": 130, "tokens": 100},
+    ],
 )
 def test_the_kernels_equal_the_references(shape, dtype, device):
     from sightline.kernels import modulation_triton as fused

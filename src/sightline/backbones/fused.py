@@ -19,7 +19,8 @@ from sightline.backbones.attention import CameraWanAttnProcessor
 from sightline.encodings.protocol import Attend, AttentionState, EncodingLayer
 from sightline.kernels import ops, usable
 
-MAX_TIMESTEPS = 64  # distinct ones in a call; more, such as one for each frame, take the stock path
+MAX_TIMESTEPS = 512  # distinct ones in a call, such as one or two for each clip; more take the stock path
+_FEW = 64  # up to this number, blocks are compiled again for every other number of distinct timesteps
 
 
 class FusedWanAttnProcessor(CameraWanAttnProcessor):
@@ -113,6 +114,9 @@ class WanTimeTextImageEmbedding(wan.WanTimeTextImageEmbedding):
         distinct, index = torch.unique(timestep, return_inverse=True)
         if len(distinct) > MAX_TIMESTEPS:
             return super().forward(timestep, *texts, timestep_seq_len)
+        if len(distinct) > _FEW:
+            # A training batch now and then draws one timestep twice. Unused rows keep the number, and the compiled blocks.
+            distinct = F.pad(distinct, (0, _FEW - len(distinct) % _FEW))
         embedded, projected, *texts = super().forward(distinct, *texts)  # [K, dim], [K, 6 dim]
         index = index.view(-1, timestep_seq_len).int()
         return F.embedding(index, embedded), Modulation(projected, index), *texts

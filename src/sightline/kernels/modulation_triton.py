@@ -1,7 +1,8 @@
 """Norms and residuals modulated by timestep, with a table of the distinct timesteps. They compute what `reference` defines.
 
 A program holds one token at full width. The gradient of the table sums over the tokens of each row: it multiplies by the one-hot
-matrix of the index, over a run of tokens, and torch adds up the partial sums of the runs.
+matrix of the index, over a run of tokens, and torch adds up the partial sums of the runs. Each program of a large table has a part
+of its rows, and passes over tokens of other rows without reading them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from sightline.kernels.tiles_triton import _place, block_of, dense, runs_of
 
 TOKENS, BLOCK = 32, 128  # tile of the table's gradient
 RUNS = 64
+ENTRIES = 64  # rows of the table that a program sums: their sums stay in registers
 
 
 @triton.jit
@@ -68,12 +70,12 @@ def _add_gated(x, y, gate, index, out, length, dim, x_batch, x_row, y_batch, y_r
 
 @triton.jit
 def _table_gradient(grad, x, statistics, index, of_grad, of_product, run, rows, length, dim, entries, x_batch, x_row,
-                    index_batch, index_row, normed: tl.constexpr, padded: tl.constexpr, precision: tl.constexpr,
-                    tokens: tl.constexpr, block: tl.constexpr):  # fmt: skip
+                    index_batch, index_row, normed: tl.constexpr, padded: tl.constexpr, whole: tl.constexpr,
+                    precision: tl.constexpr, tokens: tl.constexpr, block: tl.constexpr):  # fmt: skip
     """Sums over the tokens of each table row: of grad times x or, if normed, of grad and of grad times the normed x."""
     channel, part = tl.program_id(0) * block + tl.arange(0, block), tl.program_id(1).to(tl.int64)
     inside = channel < dim
-    entry = tl.arange(0, padded)
+    entry = tl.program_id(2) * padded + tl.arange(0, padded)
     sum_grad = tl.zeros((padded, block), tl.float32)
     sum_product = tl.zeros((padded, block), tl.float32)
     for first in range(0, run, tokens):
@@ -82,14 +84,18 @@ def _table_gradient(grad, x, statistics, index, of_grad, of_product, run, rows, 
         here = known[:, None] & inside[None, :]
         entry_of_token = tl.load(index + clip * index_batch + position * index_row, mask=known, other=-1)
         chosen = (entry[:, None] == entry_of_token[None, :]).to(tl.float32)  # [padded, T]
-        slope = tl.load(grad + row[:, None] * dim + channel[None, :], mask=here, other=0.0).to(tl.float32)
-        at = (clip * x_batch + position * x_row)[:, None] + channel[None, :]
-        value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
-        if normed:
-            mean = tl.load(statistics + 2 * row, mask=known, other=0.0)
-            value = (value - mean[:, None]) * tl.load(statistics + 2 * row + 1, mask=known, other=0.0)[:, None]
-            sum_grad += tl.dot(chosen, slope, input_precision=precision)
-        sum_product += tl.dot(chosen, slope * value, input_precision=precision)
+        wanted = True
+        if not whole:  # a part of the table, which few tokens use
+            wanted = tl.max(tl.max(chosen, axis=1), axis=0) > 0
+        if wanted:
+            slope = tl.load(grad + row[:, None] * dim + channel[None, :], mask=here, other=0.0).to(tl.float32)
+            at = (clip * x_batch + position * x_row)[:, None] + channel[None, :]
+            value = tl.load(x + at, mask=here, other=0.0).to(tl.float32)
+            if normed:
+                mean = tl.load(statistics + 2 * row, mask=known, other=0.0)
+                value = (value - mean[:, None]) * tl.load(statistics + 2 * row + 1, mask=known, other=0.0)[:, None]
+                sum_grad += tl.dot(chosen, slope, input_precision=precision)
+            sum_product += tl.dot(chosen, slope * value, input_precision=precision)
     to = (part * entries + entry[:, None]) * dim + channel[None, :]
     here = (entry < entries)[:, None] & inside[None, :]
     if normed:
@@ -157,10 +163,11 @@ def _by_row(grad: Tensor, x: Tensor, statistics: Tensor | None, index: Tensor, e
     normed = statistics is not None
     sums = torch.empty(1 + normed, parts, entries, dim, dtype=torch.float32, device=x.device)
     block = block_of(BLOCK, dim)
-    _table_gradient[(triton.cdiv(dim, block), parts)](
+    padded = min(ENTRIES, max(16, triton.next_power_of_2(entries)))
+    _table_gradient[(triton.cdiv(dim, block), parts, triton.cdiv(entries, padded))](
         grad, x, grad if statistics is None else statistics, index, sums[0], sums[-1], run, batch * length, length, dim,
         entries, *x.stride()[:2], *index.stride(), normed=normed,
-        padded=max(16, triton.next_power_of_2(entries)), tokens=TOKENS, block=block,
+        padded=padded, whole=entries <= padded, tokens=TOKENS, block=block,
         precision="ieee" if grad.dtype == torch.float32 else "tf32",  # 16-bit gradients are exact in tf32, and products nearly so
     )  # fmt: skip
     return [parts.sum(0) for parts in sums]  # separate tensors: the results of an operation may not share memory
