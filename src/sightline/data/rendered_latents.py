@@ -30,8 +30,14 @@ def can_render_batches(clips: Clips) -> bool:
     return spec.span == spec.num_frames and all(source.renders(spec) for source in clips.sources)
 
 
+def in_batches(windows: Sequence[Window]) -> list[Sequence[Window]]:
+    """The clips in batches to be rendered, of about one size each."""
+    count = -(-len(windows) // BATCH)
+    return [windows[len(windows) * i // count : len(windows) * (i + 1) // count] for i in range(count)]
+
+
 class RenderedLatents:
-    """Clips that are rendered and encoded in batches; see `can_render_batches` for which.
+    """Clips that are rendered and encoded in batches; see `can_render_batches` for which. names: source and name of each.
 
     patch_size: latent frames, rows and columns per token. max_sequence_length: text embeddings are cut to this length.
     keep_in_memory: make every clip now and keep it in the memory of the device, with its cameras as poses and lenses; the
@@ -52,7 +58,7 @@ class RenderedLatents:
         store: RenderedStore | None = None,
     ) -> None:
         self.windows = [clips.windows[index] for index in indices]
-        self.names = [f"{clips.sources[window.source].name}-{window.name}" for window in self.windows]
+        self.names = [clips.name_of(index) for index in indices]
         self.sample = partial(sample_clips, clips.sources, clips.spec)
         self.encoder, self.patch_size, self.max_sequence_length = encoder, patch_size, max_sequence_length
         self._memory: tuple[LatentBatch, CameraBatch] | None = None
@@ -82,8 +88,7 @@ class RenderedLatents:
     def _render_all(
         self, windows: Sequence[Window], progress: Callable[[Sequence[Any]], Any]
     ) -> tuple[LatentBatch, CameraBatch]:
-        count = -(-len(windows) // BATCH)  # in batches of about one size each
-        groups = [windows[len(windows) * i // count : len(windows) * (i + 1) // count] for i in range(count)]
+        groups = in_batches(windows)
         sampled = map_in_processes(self.sample, groups)
         with self.encoder.text_encoder_on(self.encoder.pipe.vae.device):
             parts = [self.render_and_encode(next(sampled)) for _ in progress(groups)]

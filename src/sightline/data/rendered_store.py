@@ -107,5 +107,5 @@ def _read(file: Path, count: int, device: torch.device) -> Rendered:
     if missing or not isinstance(size, list) or len(size) != 2 or any(len(one) != count for one in tensors.values()):
         raise SightlineError(f"{file} is damaged: expected {count} {_EXPECTED}; delete it, and it is made again.")
     here = {name: tensor.to(device) for name, tensor in tensors.items()}
-    cameras = CameraBatch(*(here[name] for name in _CAMERAS), width=int(size[0]), height=int(size[1]))
+    cameras = CameraBatch(here["camera_to_world"], here["intrinsics"], here["xi"], int(size[0]), int(size[1]))
     return LatentBatch(here["latents"], here["text"], condition=here.get("condition")), cameras

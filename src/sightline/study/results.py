@@ -65,6 +65,7 @@ METRICS: dict[str, Metric] = {
 COST: dict[str, str] = {  # name: title
     "new_parameters": "new parameters",
     "step_seconds": "step (s)",
+    "denoise_seconds": "denoising step (s)",
     "train_seconds": "training (s)",
     "steps": "steps",
     "peak_gib": "peak memory (GiB)",
@@ -77,12 +78,14 @@ class RunResult:
 
     row: the label of the row; unique in its table. table: of the study, which may have several (such as one per unit).
     clips: names by group (see METRICS); those of `revisit` are SCENE/LOOP, and clips of one SCENE are not independent.
-    metrics: one value per clip, by name of METRICS. cost: by name of COST; peak_gib only on a GPU.
+    metrics: one value per clip, by name of METRICS. cost: by name of COST; peak_gib only on a GPU, denoise_seconds (one clip,
+        one step) only where the study measures times.
     learning_rate: the one that was trained with, the best of the row's sweep where there was one.
     history: values over training as (step, value), such as train_loss, loss, alpha_q/3 (layer 3) and gate_at_1/3.
     facts: other numbers of the run: reciprocal_share/3 (of layer 3) and reciprocal_share (mean over layers), the share of the
-        reciprocal product in M = E_q^T E_k, from 0 to 1; sweep/RATE, the held-out loss of the row's sweep; jobs, the runs that
-        shared the device.
+        reciprocal product in M = E_q^T E_k, from 0 to 1; encoding_lr_scale, of the learning rate; sweep/RATE, the held-out loss
+        of each trial of the row's sweep, as sweep/0.001x20 for learning_rate x encoding_lr_scale; jobs, the runs that shared
+        the device.
     failure: one sentence on why the row could not run; clips, metrics, cost and history are then empty.
     """
 
