@@ -48,9 +48,8 @@ class List:
             study = read_study(name)
             budget = f"{study.steps} steps" if study.steps is not None else f"{study.seconds:g} s"
             runs = f"{len(study.cells())} x {len(study.seeds)}"
-            minutes = "" if study.minutes is None else f"{study.minutes:g} min"
-            rows.append((name, study.title, runs, budget, minutes))
-        print_table("", ("study", "", "rows x seeds", "budget", "takes about"), rows)
+            rows.append((name, study.title, runs, budget))
+        print_table("", ("study", "", "rows x seeds", "budget"), rows)
 
 
 @dataclass

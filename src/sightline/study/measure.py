@@ -34,6 +34,7 @@ from sightline.study.videos import Kind, VideoCase, read_videos
 from sightline.training.feeds import Feed, make_feed
 from sightline.training.objective import autocast
 from sightline.training.recipe import DataConfig, Recipe
+from sightline.training.validation import evenly_spaced
 
 _PATCH_SIZE = (1, 2, 2)  # of every Wan model
 _RAW = ("trans_err", "cam_mc", "ate")
@@ -148,6 +149,14 @@ class Measurer:
         which no first frame shows."""
         return self.measure.against == "video" or all(case.trajectory.unit == METRE for case in self.cases("video"))
 
+    @cached_property
+    def _posed(self) -> set[str]:
+        """The clips whose cameras are estimated."""
+        names = [case.name for case in self.cases("video")]
+        return (
+            {names[index] for index in evenly_spaced(self.measure.poses, len(names))} if self.measure.poses else set()
+        )
+
     def _generate(self, model: Any, kind: Kind) -> Iterator[tuple[VideoCase, np.ndarray]]:
         cases = self.cases(kind)
         videos = generate_videos(
@@ -175,6 +184,8 @@ class Measurer:
         moved = psnr(np.repeat(case.frames[:1], len(case.frames), axis=0), case.frames) < MOVED_BELOW
         if moved.any():
             scores["psnr_moved"] = float(psnr(video, case.frames)[moved].mean())
+        if case.name not in self._posed:
+            return scores
         estimated, reference = self._estimate(case, video, "generated"), self._reference(case)
         if estimated is None or reference is None:
             return scores

@@ -25,7 +25,7 @@ from sightline.study.results import RESULT, read_result
 from sightline.study.study import Cell, Rate, Study
 
 STUDY, TRIAL, TIMING = "study.json", "trial.json", "timing.json"
-_MAY_CHANGE = ("seeds", "title", "minutes")  # a folder may get more seeds later
+_MAY_CHANGE = ("seeds", "title")  # a folder may get more seeds later
 
 
 @dataclass(frozen=True)

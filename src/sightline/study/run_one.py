@@ -6,6 +6,7 @@ import dataclasses
 import gc
 import json
 import shutil
+import sys
 import time
 from contextlib import ExitStack, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -96,9 +97,9 @@ class Worker:
     def execute(self, task: Task) -> None:
         """Execute a task to its file. A row that cannot run has a result with one sentence instead of values."""
         folder = self.plan.task_folder(task)
-        if self.last_cell != task.cell:
+        if self.last_cell not in (None, task.cell) and "torch._dynamo" in sys.modules:
             torch.compiler.reset()  # each encoding compiles other code, and torch limits how often that may happen
-            self.last_cell = task.cell
+        self.last_cell = task.cell
         try:
             with self._log(folder / "output.txt"):
                 result = self._trial(task, folder) if task.rate is not None else self._run(task, folder)

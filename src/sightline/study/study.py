@@ -88,6 +88,8 @@ class Measure:
     """Held-out clips whose loss is measured. The sweep of learning rates is judged on others, as many as are left up to this."""
     videos: int = 16
     """Clips that are generated along their true trajectories."""
+    poses: int = 16
+    """Of these, the clips whose cameras are estimated, which takes longer than generating them."""
     loops: int = 4
     """First frames from which the four loops of revisit are generated."""
     part: Literal["all", "held-out"] = "all"
@@ -132,8 +134,6 @@ class Study:
     sweep_steps: int = 200
     """Steps of each of these trials."""
     measure: Measure = field(default_factory=Measure)
-    minutes: float | None = None
-    """About how long it takes on one H200, for `sightline study list`."""
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.seconds is None):
