@@ -7,7 +7,7 @@ import pytest
 from sightline.study.study import Base, Measure, Row, Study, TableConfig
 from sightline.training.recipe import DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig, Recipe
 
-CLIPS = "worlds:orbit?clips=12&unit=metre"
+CLIPS = "worlds:orbit?clips=7&unit=metre"
 VIDEOS = "worlds:orbit?seed=900000&clips=1&unit=metre"
 
 
@@ -28,7 +28,7 @@ def small_recipe(tmp_path_factory):
     return file
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def small(small_recipe):
     """Two rows that run and one that cannot: 4 heads are no multiple of its ratio."""
     return Study(
@@ -44,6 +44,6 @@ def small(small_recipe):
         seeds=(0, 1),
         steps=2,
         measure=Measure(
-            ("loss",), loss_clips=3, videos=1, poses=1, loops=1, num_inference_steps=1, batch_size=2, history=3
+            ("loss",), loss_clips=2, videos=1, poses=1, loops=1, num_inference_steps=1, batch_size=3, history=1
         ),
     )
