@@ -20,7 +20,7 @@ from torch import Tensor
 
 from sightline.cameras.camera_batch import CameraBatch
 from sightline.data.clips import Window
-from sightline.data.encode import ClipEncoder
+from sightline.data.encode import ClipEncoder, load_encoder
 from sightline.data.latents import LatentBatch
 from sightline.digests import json_digest
 from sightline.errors import SightlineError
@@ -50,6 +50,14 @@ class RenderedStore:
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self._memory: dict[tuple[str, ...], Rendered] = {}
+        self._encoder: tuple[tuple[str, ...], ClipEncoder] | None = None
+
+    def encoder(self, model: str, device: torch.device, dtype: str) -> ClipEncoder:
+        """The encoder of a model, which stays loaded for the next run with the same base."""
+        key = (model, device.type, dtype)
+        if self._encoder is None or self._encoder[0] != key:
+            self._encoder = key, load_encoder(model, device, dtype)
+        return self._encoder[1]
 
     def read(
         self, parts: Sequence[ClipsOfSource], make: Callable[[Sequence[Window]], Rendered], encoder: ClipEncoder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from pathlib import Path
 from typing import Any
@@ -19,10 +20,12 @@ def read_history(run: Path) -> tuple[History, float | None]:
     """Values over the steps, by name, and the peak memory of the GPU in GiB. A resumed run repeats steps: the last count."""
     lines = read_log(run)
     steps = _by_step(lines, "step")
-    history: History = {"train_loss": _averaged([(step + 1, line["loss"]) for step, line in steps.items()])}
+    history: History = {
+        "train_loss": _averaged([(step + 1, line["loss"]) for step, line in steps.items() if "loss" in line])
+    }
     for step, line in _by_step(lines, "validation").items():
         for name, value in line.items():
-            if name not in _SKIPPED and isinstance(value, int | float):
+            if name not in _SKIPPED and isinstance(value, int | float) and math.isfinite(value):
                 history.setdefault(name, []).append((step, float(value)))
     memory = [line["memory_gib"] for line in steps.values() if "memory_gib" in line]
     return history, max(memory) if memory else None

@@ -14,7 +14,6 @@ import torch
 from sightline.backbones.inspect import ray_form
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.clip_spec import ClipSpec
-from sightline.data.encode import load_encoder
 from sightline.data.rendered_store import RenderedStore
 from sightline.encodings.scope import Scope
 from sightline.evaluation.estimators import Hints, open_estimator
@@ -68,7 +67,7 @@ class Measurer:
 
     @cached_property
     def encoder(self) -> Any:
-        return load_encoder(self.recipe.model.base, self.device, self.recipe.dtype)
+        return self.store.encoder(self.recipe.model.base, self.device, self.recipe.dtype)
 
     @cached_property
     def feed(self) -> Feed:

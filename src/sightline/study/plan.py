@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from sightline.study.results import RESULT, read_result
 from sightline.study.study import Cell, Rate, Study
 
 STUDY, TRIAL, TIMING = "study.json", "trial.json", "timing.json"
+_TRIAL = "the trial of a learning rate"
 _MAY_CHANGE = ("seeds", "title")  # a folder may get more seeds later
 
 
@@ -127,15 +128,22 @@ class Plan:
         steps = self.study.steps or 10 * self.study.sweep_steps
         return float(self.study.sweep_steps if task.rate is not None else steps)
 
-    def forget_failures(self) -> None:
-        """Runs that failed are tried again: a cache may be there now, or more memory."""
-        for task in self.tasks():
-            file = self.task_folder(task) / RESULT
-            if task.rate is None and file.is_file() and read_result(file).failure is not None:
-                file.unlink()
-            trial = self.task_folder(task) / TRIAL
-            if task.rate is not None and trial.is_file() and self.trials(task.cell)[task.rate] is None:
-                trial.unlink()
+    def forget_failures(self, which: Callable[[str], bool] = lambda sentence: True) -> int:
+        """Remove the files of tasks that failed, so that they are tried again: a cache may be there now, or more memory.
+        which: of the sentences that say why. Returns how many were removed."""
+        failed = [task for task in self.tasks() if which(self.failure(task) or "") and self.failure(task) is not None]
+        for task in failed:
+            (self.task_folder(task) / (RESULT if task.rate is None else TRIAL)).unlink()
+        return len(failed)
+
+    def failure(self, task: Task) -> str | None:
+        """Why a task that is done has no values; None where it has."""
+        if not self.is_done(task):
+            return None
+        if task.rate is None:
+            return read_result(self.task_folder(task) / RESULT).failure
+        file = self.task_folder(task) / TRIAL
+        return convert(str | None, read_json(file, _TRIAL).get("failure"), f"{file}: failure")
 
     def write_study(self) -> None:
         """Write study.json, or refuse a folder that holds another study."""

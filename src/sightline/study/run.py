@@ -25,7 +25,7 @@ from sightline.locks import LockHeldError, hold_lock
 from sightline.run_folder import locked
 from sightline.study.plan import Plan, Task, unfinished
 from sightline.study.results import read_result
-from sightline.study.run_one import OutOfTime, Worker
+from sightline.study.run_one import OutOfTime, Worker, lack_of_memory
 from sightline.worlds.batches import available_cores
 
 _POLL = 0.5  # seconds between two looks for a task, or for a result to report
@@ -52,6 +52,8 @@ def run_study(
                 _work(plan, ranks, deadline, keep_models)
             else:
                 _work_in_processes(plan, jobs, deadline, keep_models)
+                if plan.forget_failures(lack_of_memory):  # what did not fit beside the others is tried alone
+                    _work_in_processes(plan, 1, deadline, keep_models)
     return unfinished(plan, plan.tasks())
 
 
@@ -120,6 +122,8 @@ def _process(plan: Plan, index: int, jobs: int, deadline: float | None, keep_mod
     """One of several processes on this machine."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     use_gpu(index)
+    # Each process would otherwise start as many compilers as there are cores.
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, available_cores() // jobs)))
     torch.set_num_threads(max(1, available_cores() // jobs))
     try:
         _work(plan, jobs, deadline, keep_models)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import json
+import math
 import shutil
 import sys
 import time
@@ -39,6 +40,14 @@ _TIMED_STEPS = 24
 _TIMED_CALLS = 20
 _CHECKPOINTS = 4  # of a run on its way, so that a killed one repeats little
 _HISTORY_CLIPS = 2  # held-out clips of the losses on the way; the result has many
+
+
+MEMORY_FULL = "the GPU's memory is full"
+
+
+def lack_of_memory(sentence: str) -> bool:
+    """Whether a run failed because other processes had taken the memory of the device."""
+    return MEMORY_FULL in sentence or "GiB per device" in sentence
 
 
 class OutOfTime(Exception):
@@ -127,13 +136,12 @@ class Worker:
         assert task.rate is not None
         recipe = self._recipe(task.cell, task.seed, task.rate, self.plan.study.sweep_steps, folder)
         model = self._trained(recipe, folder)
-        return {"loss": self.measurer(task.cell.table).sweep_loss(model)}
+        loss = self.measurer(task.cell.table).sweep_loss(model)
+        return {"loss": loss} if math.isfinite(loss) else {"loss": None, "failure": f"the held-out loss is {loss}."}
 
     def _run(self, task: Task, folder: Path) -> RunResult:
         cell = task.cell
-        trials = self.plan.trials(cell)
-        rate = self._best_rate(trials)
-        recipe = self._recipe(cell, task.seed, rate, self.steps(cell), folder)
+        recipe = self._recipe(cell, task.seed, self._best_rate(cell), self.steps(cell), folder)
         if torch.cuda.is_available():
             torch.cuda.reset_peak_memory_stats()
         model = self._trained(recipe, folder)
@@ -151,7 +159,7 @@ class Worker:
         }
         optimizer = recipe.optimizer
         facts = {"encoding_lr_scale": optimizer.encoding_lr_scale, "jobs": float(self.jobs), **reciprocal_shares(model)}
-        facts |= {f"sweep/{tried.name}": loss for tried, loss in trials.items() if loss is not None}
+        facts |= {f"sweep/{tried.name}": loss for tried, loss in self.plan.trials(cell).items() if loss is not None}
         if self.keep_models and not (folder / "model").exists():
             export(folder, folder / "model")
         return RunResult(
@@ -167,21 +175,18 @@ class Worker:
             facts,
         )
 
-    def _best_rate(self, trials: dict[Rate, float | None]) -> Rate | None:
+    def _best_rate(self, cell: Cell) -> Rate | None:
         """The learning rates to train with; None for the recipe's own."""
         rates = self.plan.study.rates
         if len(rates) < 2:
             return rates[0] if rates else None
-        losses = {rate: loss for rate, loss in trials.items() if loss is not None}
+        losses = {rate: loss for rate, loss in self.plan.trials(cell).items() if loss is not None}
+        failed = [self.plan.failure(Task(cell, 0, rate)) or "" for rate in rates if rate not in losses]
+        if short := [sentence for sentence in failed if lack_of_memory(sentence)]:
+            raise SightlineError(short[0])  # all rows must have had the same trials
         if not losses:
-            cause = "none of the learning rates could be tried"
-            raise SightlineError(f"{cause}: {self._trial_failure()}")
+            raise SightlineError(f"none of the learning rates could be tried: {failed[0]}")
         return min(losses, key=lambda rate: losses[rate])
-
-    def _trial_failure(self) -> str:
-        assert self.last_cell is not None
-        file = self.plan.task_folder(Task(self.last_cell, 0, self.plan.study.rates[0])) / TRIAL
-        return convert(str, read_json(file, "the trial of a learning rate").get("failure"), str(file))
 
     def steps(self, cell: Cell) -> int:
         """The steps of a run: the study's, or as many as fit into its seconds."""

@@ -123,7 +123,8 @@ class Trainer:
                 f"model.trainable is {recipe.model.trainable!r}: this model has no such parameters to train."
             )
         # Clips are encoded where the model is trained. With a cache, neither VAE nor text encoder is loaded for it.
-        encoder = None if recipe.data.cache else load_encoder(recipe.model.base, self.device, recipe.dtype)
+        load = load_encoder if store is None else store.encoder
+        encoder = None if recipe.data.cache else load(recipe.model.base, self.device, recipe.dtype)
         model_config: Any = self.model.config
         self.feed = make_feed(
             recipe.data,
