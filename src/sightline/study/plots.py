@@ -98,7 +98,7 @@ def _draw_differences(table: TableComparison, reference: str, file: Path) -> boo
             IntervalRow(pair.first, pair.difference, *pair.interval, tone=_tone(pair.verdict)) for pair in pairs if pair
         ]
         if rows:
-            panels.append(IntervalPanel(f"{heading(name)}, minus {reference}", rows, zero=True))
+            panels.append(IntervalPanel(heading(name), rows, zero=True))
     if panels:
         draw_intervals(panels, file)
     return bool(panels)

@@ -8,15 +8,15 @@ import numpy as np
 
 from sightline.evaluation.bootstrap import RESAMPLES
 
-_UNUSUAL = 0.01  # significance at which a row's seeds spread more than those of the other rows
+_UNUSUAL = 0.01  # the chance to take any row of a table for unusual where all spread alike
 
 
 class SeedSpread:
     """Deviations of seeds from the mean of their row, pooled over the rows of a table.
 
     paired: seeds are compared between rows, so that what a seed does to all rows alike is taken out first. A row whose seeds
-    spread far more than those of the others (F test at 1 %) is not pooled: it keeps its own deviations and their few degrees of
-    freedom.
+    spread far more than those of the others (F test at 1 % for the whole table) is not pooled: it keeps its own deviations and
+    their few degrees of freedom.
     """
 
     def __init__(self, means: np.ndarray, rows: Sequence[str], paired: bool) -> None:  # means: [K, R]
@@ -74,7 +74,7 @@ def _unusual_rows(means: np.ndarray, paired: bool) -> list[int]:  # [K, R]
                 * random.chisquare(own_freedom, RESAMPLES)
                 / own_freedom
             )
-            if (ratios >= (own**2).mean() / variance).mean() < _UNUSUAL:
+            if (ratios >= (own**2).mean() / variance).mean() < _UNUSUAL / rows:
                 found.append(index)
     return found if rows - len(found) >= 2 else []
 

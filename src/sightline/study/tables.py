@@ -106,7 +106,7 @@ def _cost_cell(table: TableComparison, name: str, row: str) -> Cell:
     if row not in summaries:
         return Cell(NO_VALUE)
     mean = summaries[row].mean
-    return Cell(f"{mean:,.0f}" if name in ("new_parameters", "steps") else format_number(mean))
+    return Cell(f"{mean:,.0f}" if name in ("new_parameters", "steps") or mean >= 100 else f"{mean:#.3g}")
 
 
 def _numbers(table: TableComparison, layout: Layout, row: str, costs: Sequence[str]) -> dict[str, float | str | None]:
