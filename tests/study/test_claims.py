@@ -10,6 +10,7 @@ import pytest
 from sightline.errors import SightlineError
 from sightline.study.claims import Claim, ClaimVerdict, claims_markdown, judge_claims, read_claims, summary_of
 from sightline.study.results import RunResult
+from sightline.study.study import read_study
 from tests.study.examples import invent_runs
 
 RUNS = invent_runs({"UCPE": 0.0, "SCoPE": 0.1, "twin": 0.1}, metrics=("loss", "rot_err"))
@@ -115,3 +116,17 @@ def test_wrong_claims_are_refused(entry: dict[str, Any], message: str, tmp_path:
     file.write_text(yaml.safe_dump([whole]))
     with pytest.raises(SightlineError, match=message):
         read_claims(file)
+
+
+def test_shipped_claims_name_rows_and_tables_of_shipped_studies() -> None:
+    studies = {name: read_study(name) for name in {claim.study for claim in read_claims()} - {""}}
+    for claim in read_claims():
+        if claim.untested:
+            continue
+        study = studies[claim.study]
+        assert claim.table is None or claim.table in study.tables, claim.claim
+        assert claim.than is None or claim.than in study.tables, claim.claim
+        for table, rows in ((claim.table, claim.rows), (claim.than, claim.than_rows)):
+            for row in rows:
+                assert row in study.rows, f"{claim.claim}: {row}"
+                assert table is None or not study.rows[row].tables or table in study.rows[row].tables, claim.claim

@@ -45,7 +45,6 @@ def test_verdicts_follow_the_direction_of_the_metric() -> None:
         assert twins is not None and twins.verdict == "no difference shown"
         assert twins.corrected is not None and twins.p_value is not None and twins.corrected >= twins.p_value
         assert compared.best == ["good", "twin"]
-    assert table.metrics["step_seconds"].best == ["good", "twin", "bad"]  # equal times
 
 
 def test_any_false_finding_in_a_table_is_rare() -> None:
@@ -72,7 +71,7 @@ def test_failed_rows_keep_their_sentence() -> None:
     assert table.failures == {"half": "Seed 2: It ran out of memory.", "wide": "The heads are too narrow."}
     pair = table.metrics["loss"].pair("good", "half")
     assert pair is not None and pair.seeds == 2 and pair.verdict == "better"
-    assert table.learning_rates == {"good": [1e-3], "half": [1e-3], "wide": []}
+    assert table.learning_rates == {"good": ["0.001"], "half": ["0.001"], "wide": []}
 
 
 def test_one_seed_is_tested_over_its_clips() -> None:
@@ -89,3 +88,26 @@ def test_tables_are_compared_apart() -> None:
     assert [(table.table, table.rows) for table in compare_tables(runs)] == [("metre", ["a"]), ("sfm", ["b"])]
     with pytest.raises(SightlineError, match="results is empty"):
         compare_tables([])
+
+
+def test_a_time_that_was_measured_once_is_not_tested() -> None:
+    """A row's seeds share one measurement of time, which is no evidence of how it varies; a count needs no evidence."""
+    runs = runs_of({"a": 0.0, "b": 0.0})
+    for run in runs:
+        run.cost.update(
+            {
+                "step_seconds": 0.1 if run.row == "a" else 0.1001,
+                "new_parameters": 10.0 if run.row == "a" else 11.0,
+            }
+        )
+    [table] = compare_tables(runs)
+    times, counts = (table.metrics[name].pair("a", "b") for name in ("step_seconds", "new_parameters"))
+    assert times is not None and times.verdict == "not tested" and times.seeds == 1
+    assert counts is not None and counts.verdict == "better"
+
+
+def test_learning_rates_name_that_of_the_encoding() -> None:
+    runs = runs_of({"a": 0.0})
+    runs[0].facts["encoding_lr_scale"] = 20.0
+    [table] = compare_tables(runs)
+    assert table.learning_rates == {"a": ["0.001", "0.001 x 20"]}

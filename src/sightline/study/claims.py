@@ -33,7 +33,8 @@ class Claim:
     """One claim. place: in the paper. study, table, metric, rows: where it is tested; without a table, in every one of the study.
 
     expect: of rows [a, b]: a is `better` than b; a is `similar` to b, within the relative `limit`; or the relative margin of a
-        over b is `wider` in `table` than in the table `than`. Of rows [a]: its mean is `above` or `below` `limit`.
+        over b is `wider` in `table` than in the table `than`, whose rows are `than_rows` where they have other names.
+        Of rows [a]: its mean is `above` or `below` the `limit`.
     paper: the paper's figures of the rows. untested: why no study tests the claim; nothing else is then given.
     """
 
@@ -45,6 +46,7 @@ class Claim:
     expect: Expectation = "better"
     table: str | None = None
     than: str | None = None
+    than_rows: tuple[str, ...] = ()
     limit: float | None = None
     paper: tuple[float, ...] = ()
     untested: str = ""
@@ -186,7 +188,8 @@ def _judge_margin(claim: Claim, setting: str, runs: Sequence[RunResult]) -> Judg
     """The margins of two tables in one contrast: the same rows, seeds and clips, at two sizes of the model."""
     both = [replace(run, row=f"{run.table}/{run.row}") for run in runs if run.table in (claim.table, claim.than)]
     values = collect(both, claim.metric)
-    pairs = [tuple(f"{table}/{row}" for row in claim.rows) for table in (claim.table, claim.than)]
+    tables = ((claim.table, claim.rows), (claim.than, claim.than_rows or claim.rows))
+    pairs = [tuple(f"{table}/{row}" for row in rows) for table, rows in tables]
     growth = None
     if {row for pair in pairs for row in pair} <= set(values.rows):
         growth = Bootstrap(values).margin_growth(pairs[0], pairs[1])  # type: ignore[arg-type]

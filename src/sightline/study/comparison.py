@@ -81,7 +81,7 @@ class TableComparison:
     """All metrics and costs of one table. rows: in the order of the results, with those that failed.
 
     failures: one sentence for each row, or for some seeds of a row, that could not run.
-    learning_rates: those that the seeds of a row were trained with.
+    learning_rates: those that the seeds of a row were trained with, as RATE or, where the encoding has another, RATE x SCALE.
     """
 
     study: str
@@ -89,7 +89,7 @@ class TableComparison:
     rows: list[str]
     seeds: list[int]
     metrics: dict[str, MetricComparison]
-    learning_rates: dict[str, list[float]]
+    learning_rates: dict[str, list[str]]
     failures: dict[str, str]
 
 
@@ -118,7 +118,7 @@ def _compare_table(runs: Sequence[RunResult], resamples: int) -> TableComparison
         rows=rows,
         seeds=sorted({run.seed for run in finished}),
         metrics={name: compare_metric(finished, name, resamples) for name in names},
-        learning_rates={row: sorted({run.learning_rate for run in finished if run.row == row}) for row in rows},
+        learning_rates={row: sorted({_rate(run) for run in finished if run.row == row}) for row in rows},
         failures={row: sentence for row in rows if (sentence := _failure([run for run in runs if run.row == row]))},
     )
 
@@ -176,6 +176,11 @@ def _turned(pair: Pair) -> Pair:
     verdict = OPPOSITE.get(pair.verdict, pair.verdict)
     turned = {"first": pair.second, "second": pair.first, "difference": -pair.difference, "interval": interval}
     return Pair(**{**vars(pair), **turned, "verdict": verdict})
+
+
+def _rate(run: RunResult) -> str:
+    scale = run.facts.get("encoding_lr_scale", 1.0)
+    return f"{run.learning_rate:g}" + (f" x {scale:g}" if scale != 1 else "")
 
 
 def _failure(runs: Sequence[RunResult]) -> str:

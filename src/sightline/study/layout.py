@@ -44,7 +44,7 @@ _REVISIT = Layout(
 )  # fmt: skip
 _MAIN = Layout("", "", (_QUALITY, ("Camera controllability", ("rot_err", "trans_err", "cam_mc", "ate"))))
 _ABLATION = Layout("", "", (_QUALITY, ("Camera controllability", ("rot_err", "cam_mc", "ate"))))  # without TransErr
-_EFFICIENCY = Layout("", "", (("Cost", ("step_seconds", "peak_gib")),))
+_EFFICIENCY = Layout("", "", (("Cost", ("denoise_seconds", "step_seconds", "peak_gib")),))
 _OF_STUDY = {
     "pe-design": (replace(_MAIN, rows="PE design"), _RESCALED, _REVISIT),
     "components": (replace(_ABLATION, rows="Variant"), _RESCALED, _REVISIT),

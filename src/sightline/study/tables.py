@@ -71,8 +71,7 @@ def _make_sheet(table: TableComparison, layout: Layout) -> Sheet:
         cells = [Cell(row)] + ([Cell(integrations[row] or NO_VALUE)] if has_integration else [])
         cells += [_metric_cell(table.metrics[name], row) for name in layout.metrics]
         cells += [_cost_cell(table, name, row) for name in costs]
-        rates = table.learning_rates[row]
-        cells.append(Cell(", ".join(f"{rate:g}" for rate in rates) or NO_VALUE))
+        cells.append(Cell(", ".join(table.learning_rates[row]) or NO_VALUE))
         cells.append(Cell(str(_seeds(table, row))))
         rows.append(cells)
         numbers.append(_numbers(table, layout, row, costs))
@@ -122,8 +121,7 @@ def _numbers(table: TableComparison, layout: Layout, row: str, costs: Sequence[s
         }
     for name in costs:
         numbers[name] = _summaries(table, name)[row].mean if row in _summaries(table, name) else None
-    rates = table.learning_rates[row]
-    numbers |= {"learning_rate": " ".join(f"{rate:g}" for rate in rates), "seeds": _seeds(table, row)}
+    numbers |= {"learning_rate": ", ".join(table.learning_rates[row]), "seeds": _seeds(table, row)}
     return numbers | {"failure": table.failures.get(row, "")}
 
 
