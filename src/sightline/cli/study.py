@@ -27,7 +27,7 @@ _LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
 def main(arguments: Sequence[str]) -> None:
     """Parse and run one of the commands. Torch is loaded by `run`, not by the help."""
-    commands: dict[str, Any] = {"list": List, "run": Run, "show": Show, "merge": Merge}
+    commands: dict[str, Any] = {"list": List, "run": Run, "show": Show, "merge": Merge, "claims": Claims}
     command: Any = tyro.extras.subcommand_cli_from_dict(
         commands, prog="sightline study", description=__doc__, args=arguments, config=(FlagCreatePairsOff,)
     )
@@ -107,25 +107,55 @@ class Run:
         if rank == 0:
             if left:
                 print_line(f"{len(left)} trainings are left: the same command goes on with them.")
-            print_line(f"wrote {output}")
+            _show(output)
+
+
+def _show(folder: Path) -> None:
+    """Write the report of a study, and print its tables."""
+    from sightline.study.plan import read_plan
+    from sightline.study.report import PAGE
+    from sightline.study.show import printed, report_folder
+
+    sections = report_folder(read_plan(folder))
+    for section in sections:
+        for sheet in section.sheets:
+            print_table(*printed(sheet))
+            for note in sheet.notes:
+                print_line(note)
+    if sections:
+        print_line("* no other row is significantly better")
+    print_line(f"wrote {folder / PAGE}" if sections else f"{folder} has no result yet")
 
 
 @dataclass
 class Show:
-    """Print the means of all rows over clips and seeds, and why rows could not run."""
+    """Write tables, plots and an HTML page of a study, with intervals and verdicts, and print the tables."""
 
     folder: _Folder
     """A folder that study run or study merge wrote."""
 
     def run(self) -> None:
-        from sightline.study.plan import read_plan
-        from sightline.study.show import failures, mean_table
+        _show(self.folder)
 
-        plan = read_plan(self.folder)
-        for table in plan.study.tables:
-            print_table(*mean_table(plan, table))
-        for sentence in failures(plan):
-            print_line(sentence)
+
+@dataclass
+class Claims:
+    """Write a table of the paper's claims: which hold, do not hold, or are not shown by these studies."""
+
+    folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR ...", help_behavior_hint="")] = ()
+    """Folders that study run or study merge wrote."""
+    output: Annotated[Path, arg(aliases=["-o"], metavar="FILE")] = Path("outputs/study/claims.md")
+    """File to write, in Markdown."""
+
+    def run(self) -> None:
+        from sightline.files import write_atomic
+        from sightline.study.claims import claims_markdown, summary_of
+        from sightline.study.show import judge_folders
+
+        judged = judge_folders(self.folders)
+        write_atomic(self.output, claims_markdown(judged))
+        print_line(summary_of(judged))
+        print_line(f"wrote {self.output}")
 
 
 @dataclass

@@ -21,11 +21,12 @@ from sightline.study.tables import Sheet, make_sheets
 REPORT, PAGE, CLAIMS, STATISTICS = "report.md", "report.html", "claims.md", "statistics.json"
 
 
-def write_report(results: Sequence[RunResult], folder: Path) -> str:
-    """Write everything into the folder of a study; returns the report as Markdown.
+def write_report(results: Sequence[RunResult], folder: Path, title: str | None = None) -> list[Section]:
+    """Write everything into the folder of a study; returns its tables, one section for each.
 
-    results: in the order of the tables' rows. report.md and report.html hold all tables; tables/ has each as .md, .csv and .tex
-    with a .csv of its pairs of rows; plots/ the pictures; claims.md what the results say about the paper's claims.
+    results: in the order of the tables' rows. title: by default the names of the studies.
+    report.md and report.html hold all tables; tables/ has each as .md, .csv and .tex, with a .csv of its pairs of rows; plots/
+    has the pictures; claims.md what the results say about the paper's claims; statistics.json all numbers.
     """
     tables = compare_tables(results)
     names = unique_names(table.table if _is_one_study(tables) else f"{table.study} {table.table}" for table in tables)
@@ -40,11 +41,10 @@ def write_report(results: Sequence[RunResult], folder: Path) -> str:
         write_atomic(folder / CLAIMS, f"{summary_of(claims)}\n\n{claims_markdown(claims)}")
     statistics = {"level": LEVEL, "resamples": RESAMPLES, "tables": [asdict(table) for table in tables]}
     write_atomic(folder / STATISTICS, json.dumps(statistics, indent=1, allow_nan=False) + "\n")
-    title = " and ".join(dict.fromkeys(f"Study {table.study}" for table in tables))
-    text = _report(title, sections, folder)
-    write_atomic(folder / REPORT, text)
+    title = title or " and ".join(dict.fromkeys(f"Study {table.study}" for table in tables))
+    write_atomic(folder / REPORT, _report(title, sections, folder))
     write_page(folder / PAGE, title, _summary(results), sections, claims)
-    return text
+    return sections
 
 
 def _is_one_study(tables: Sequence[TableComparison]) -> bool:

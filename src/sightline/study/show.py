@@ -1,41 +1,46 @@
-"""The results of a study as tables for the terminal: means over clips and seeds, without statistics."""
+"""The report of a study's folder, in the order of the study's tables and rows."""
 
 from __future__ import annotations
 
-import statistics
+from collections.abc import Sequence
+from pathlib import Path
 
-from sightline.study.plan import Plan
-from sightline.study.results import COST, METRICS, RunResult, read_results
+from sightline.errors import SightlineError
+from sightline.study.claims import JudgedClaim, judge_claims
+from sightline.study.page import Section
+from sightline.study.plan import Plan, read_plan
+from sightline.study.report import write_report
+from sightline.study.results import RunResult, read_results
+from sightline.study.tables import Cell, Sheet
 
-Printed = tuple[str, list[str], list[tuple[str, ...]]]  # title, header, rows
-
-
-def mean_table(plan: Plan, table: str) -> Printed:
-    """One table of a study."""
-    results = [result for result in read_results(plan.folder) if result.table == table and result.failure is None]
-    metrics = [name for name in METRICS if any(name in result.metrics for result in results)]
-    costs = [name for name in COST if any(name in result.cost for result in results)]
-    header = ["", "seeds", *(f"{METRICS[n].title} {METRICS[n].arrow}" for n in metrics), *(COST[n] for n in costs)]
-    rows = []
-    for label in plan.study.rows:
-        of_row = [result for result in results if result.row == label]
-        if of_row:
-            cells = [_mean([result.mean(name) for result in of_row]) for name in metrics]
-            rows.append((label, str(len(of_row)), *cells, *(_cost(of_row, name) for name in costs)))
-    return f"{plan.name}, {plan.study.tables[table].title or table}", header, rows
+Printed = tuple[str, list[str], list[list[str]]]  # title, header, rows
 
 
-def failures(plan: Plan) -> list[str]:
-    """A sentence for each row that could not run, once for all of its seeds."""
-    failed = [result for result in read_results(plan.folder) if result.failure is not None]
-    return list(dict.fromkeys(f"{result.table}, {result.row} cannot run: {result.failure}" for result in failed))
+def ordered_results(plan: Plan) -> list[RunResult]:
+    """The finished runs of a folder, as the study orders its tables, rows and seeds."""
+    tables, rows, seeds = (list(names) for names in (plan.study.tables, plan.study.rows, plan.study.seeds))
+    known = [run for run in read_results(plan.folder) if run.table in tables and run.row in rows and run.seed in seeds]
+    return sorted(known, key=lambda run: (tables.index(run.table), rows.index(run.row), seeds.index(run.seed)))
 
 
-def _mean(values: list[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return f"{statistics.fmean(known):.4f}" if known else "-"
+def report_folder(plan: Plan) -> list[Section]:
+    """Write the report of a study into its folder; returns what it shows. Empty, and nothing written, before the first result."""
+    results = ordered_results(plan)
+    return write_report(results, plan.folder, plan.study.title) if results else []
 
 
-def _cost(results: list[RunResult], name: str) -> str:
-    value = statistics.fmean(result.cost.get(name, 0.0) for result in results)
-    return f"{value:,.0f}" if name in ("new_parameters", "steps") else f"{value:.3g}"
+def judge_folders(folders: Sequence[Path]) -> list[JudgedClaim]:
+    """Every claim of the paper, by the results of one or more studies."""
+    results = [run for folder in folders for run in ordered_results(read_plan(folder))]
+    if not results:
+        raise SightlineError("the folders hold no result: expected those of studies with finished runs.")
+    return judge_claims(results, everything=True)
+
+
+def printed(sheet: Sheet) -> Printed:
+    """A table for the terminal."""
+    return sheet.title, sheet.head, [[_text(cell) for cell in row] for row in sheet.rows]
+
+
+def _text(cell: Cell) -> str:
+    return f"{cell.text}{'*' if cell.bold else ''} {cell.interval}".rstrip()
