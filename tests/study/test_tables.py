@@ -80,6 +80,19 @@ def test_bold_cells_costs_and_failures() -> None:
     assert revisit.groups == [("", 1), ("Camera return", 1), ("", 4)]
 
 
+def test_metrics_without_a_value_are_named() -> None:
+    runs = invent_runs({"a": 0.0, "b": 0.0}, metrics=("loss", "rot_err", "ate"))
+    for run in runs:
+        run.metrics["ate"][:] = [None] * 6
+        if run.row == "a":
+            run.metrics["rot_err"][:] = [None] * 6
+    [table] = compare_tables(runs)
+    [sheet] = make_sheets(table)
+    assert [cell.text for cell in sheet.rows[0]][2] == "-"
+    assert sheet.notes[0].startswith("Measured on fewer than 6 clips, because some have no value: RotErr (a 0).")
+    assert sheet.notes[1] == "Without a value on any clip of any row: ATE."
+
+
 def test_few_seeds_are_said() -> None:
     [one], [two] = (compare_tables(invent_runs({"a": 0.0, "b": 0.1}, seeds=seeds)) for seeds in (1, 2))
     assert "There is one seed: intervals and verdicts are over clips only" in make_sheets(one)[0].method

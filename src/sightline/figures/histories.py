@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from sightline.figures.style import COLOURS, FAINT, INK, QUIET, new_figure, save_figure
 
@@ -58,6 +59,7 @@ def draw_histories(panels: Sequence[HistoryPanel], path: str | Path) -> Figure:
         axes.set_xlabel(panel.xlabel, fontsize=8, color=QUIET)
         axes.tick_params(which="both", labelsize=7, colors=QUIET, length=0)
         axes.grid(color=FAINT, lw=0.8)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.set_axisbelow(True)
         for spine in axes.spines.values():
             spine.set_visible(False)

@@ -76,7 +76,7 @@ def draw_intervals(panels: Sequence[IntervalPanel], path: str | Path) -> Figure:
 def draw_verdicts(panels: Sequence[VerdictPanel], path: str | Path) -> Figure:
     """One matrix per metric: + on green where the row on the left is better than the one above, − on red where it is worse."""
     cells = max(len(panel.rows) for panel in panels)
-    figure, all_axes = _panels(len(panels), 1.6 + 0.32 * cells, 2.0 + 0.34 * cells)
+    figure, all_axes = _panels(len(panels), 1.6 + 0.32 * cells, max(2.0 + 0.34 * cells, 3.6))
     for axes, panel in zip(all_axes, panels, strict=True):
         for left, verdicts in enumerate(panel.verdicts):
             for above, verdict in enumerate(verdicts):

@@ -144,16 +144,19 @@ def _method(table: TableComparison) -> str:
 
 
 def _notes(table: TableComparison, layout: Layout) -> list[str]:
+    ran = [row for row in table.rows if _seeds(table, row)]
     incomplete: dict[tuple[int, str], list[str]] = {}  # metrics by the clips that are missing
     for name in layout.metrics:
         compared = table.metrics[name]
-        fewer = {row: summary.clips for row, summary in compared.summaries.items() if summary.clips < compared.asked}
-        if fewer:
-            listed = ", ".join(f"{row} {clips}" for row, clips in fewer.items())
+        clips = {row: compared.summaries[row].clips if row in compared.summaries else 0 for row in ran}
+        if listed := ", ".join(f"{row} {count}" for row, count in clips.items() if count < compared.asked):
             incomplete.setdefault((compared.asked, listed), []).append(title(name))
     notes = [
         f"Measured on fewer than {asked} clips, because some have no value: {', '.join(names)} ({listed}). A pair is compared "
         "on the clips that both rows have."
         for (asked, listed), names in incomplete.items()
     ]
+    nowhere = [title(name) for name, compared in table.metrics.items() if not compared.summaries]
+    if nowhere and not layout.name:
+        notes.append(f"Without a value on any clip of any row: {', '.join(nowhere)}.")
     return notes + [f"{row}: {sentence}" for row, sentence in table.failures.items()]
