@@ -79,6 +79,12 @@ def test_every_table_of_the_study_and_its_variants() -> None:
     assert judge(RUNS, **{**entry, "study": "mai"}) == []
 
 
+def test_without_a_common_unit_the_rescaled_error_is_judged() -> None:
+    runs = invent_runs({"UCPE": 0.0, "SCoPE": 0.1}, metrics=("cam_mc_rescaled",))
+    [judged] = judge_claims(runs, [Claim("It is so", "Table 1", "main", "cam_mc", ("SCoPE", "UCPE"))])
+    assert judged.verdict == "holds" and judged.claim.metric == "cam_mc_rescaled"
+
+
 def test_a_failed_row_says_why() -> None:
     runs = [*RUNS, RunResult("main", "ReRoPE", 0, "metre", failure="Heads of 24 channels are too narrow.")]
     [judged] = judge_claims(runs, [Claim("It is so", "Table 1", "main", "rot_err", ("SCoPE", "ReRoPE"))])

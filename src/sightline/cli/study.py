@@ -144,7 +144,7 @@ class Claims:
 
     folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR ...", help_behavior_hint="")] = ()
     """Folders that study run or study merge wrote."""
-    output: Annotated[Path, arg(aliases=["-o"], metavar="FILE")] = Path("outputs/study/claims.md")
+    output: Annotated[Path, arg(aliases=["-o"], metavar="FILE")] = Path("outputs/study-claims.md")
     """File to write, in Markdown."""
 
     def run(self) -> None:

@@ -25,6 +25,7 @@ CLAIMS_HEAD = ["Claim", "Place", "Table", "Metric", "Ours", "Difference, 95 %", 
 ClaimVerdict = Literal["holds", "does not hold", "not shown", "not measured"]
 Expectation = Literal["better", "similar", "above", "below", "wider"]
 _ROWS: dict[Expectation, int] = {"better": 2, "similar": 2, "above": 1, "below": 1, "wider": 2}
+_RESCALED = {name: f"{name}_rescaled" for name in ("trans_err", "cam_mc", "ate")}
 FACTS = ("reciprocal_share",)  # of RunResult.facts, those that a claim may be about
 
 
@@ -93,7 +94,8 @@ def judge_claims(
     tables: Sequence[TableComparison] | None = None,
     everything: bool = False,
 ) -> list[JudgedClaim]:
-    """What the results say about each claim, once for every table that tests it.
+    """What the results say about each claim, once for every table that tests it. In a table without raw lengths, whose clips have
+    no common unit, a claim on a raw error is judged by the rescaled one.
 
     claims: by default those of the paper. tables: the comparison of these results, where it exists already.
     everything: also name the claims that these results say nothing about, as not measured.
@@ -142,6 +144,12 @@ def _is_tested_in(claim: Claim, table: TableComparison) -> bool:
 
 
 def _judge(claim: Claim, table: TableComparison, results: Sequence[RunResult]) -> JudgedClaim:
+    if (
+        claim.metric in _RESCALED
+        and not _is_measured(table, claim.metric)
+        and _is_measured(table, _RESCALED[claim.metric])
+    ):
+        claim = replace(claim, metric=_RESCALED[claim.metric])  # lengths without a common unit
     runs = [run for run in results if (run.study, run.table) == (table.study, table.table)]
     setting = f"{table.study}, {table.table}"
     if claim.expect == "wider":
@@ -156,6 +164,10 @@ def _judge(claim: Claim, table: TableComparison, results: Sequence[RunResult]) -
     verdict = _pair_verdict(claim, pair, abs(means[1]))
     ours = " against ".join(map(format_number, means))
     return JudgedClaim(claim, setting, ours, _with_interval(pair.difference, pair.interval, means[1]), verdict)
+
+
+def _is_measured(table: TableComparison, metric: str) -> bool:
+    return metric in table.metrics and bool(table.metrics[metric].summaries)
 
 
 def _pair_verdict(claim: Claim, pair: Pair, scale: float) -> ClaimVerdict:
