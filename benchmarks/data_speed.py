@@ -25,7 +25,7 @@ from sightline.backbones.pipelines import load_pipeline
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.clips import Clips, Window
 from sightline.data.encode import ClipEncoder
-from sightline.data.rendered_latents import RenderedLatents
+from sightline.data.rendered_latents import RenderedLatents, in_batches
 from sightline.data.sampled_clips import sample_clips
 from sightline.data.sources import open_sources
 from sightline.parsing import parse_shape
@@ -133,7 +133,7 @@ def cpu_stages(clips: Clips, repeats: int) -> dict[str, float]:
 def device_stages(dataset: RenderedLatents, repeats: int, device: torch.device) -> dict[str, Any]:
     """Rendering and encoding of batches that were sampled before."""
     first, watch = Stopwatch(device), Stopwatch(device)
-    at_once = min(len(dataset.groups()[0]), 248 if device.type == "cuda" else 4)
+    at_once = min(len(in_batches(dataset.windows)[0]), 248 if device.type == "cuda" else 4)
     for number, windows in enumerate(_spread(dataset.windows, repeats + 1, at_once)):
         sampled = dataset.sample(windows)
         timer = watch if number else first

@@ -33,16 +33,21 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_close_in_child)
 
 
+class LockHeldError(SightlineError):
+    """Another command holds the lock."""
+
+
 @contextmanager
-def hold_lock(file: Path, subject: Path) -> Iterator[None]:
+def hold_lock(file: Path, subject: Path, patience: float = _PATIENCE) -> Iterator[None]:
     """Hold a lock file, which names the process that holds it, and delete it in the end.
 
-    subject: what is written under the lock. A second command for it is refused in one sentence.
+    subject: what is written under the lock. A second command for it is refused in one sentence (LockHeldError), after it has
+    waited for `patience` seconds; math.inf waits for the first one to end.
     """
     if fcntl is None:
         yield
         return
-    descriptor = _acquire(file, subject)
+    descriptor = _acquire(file, subject, patience)
     _held.add(descriptor)
     try:
         yield
@@ -53,8 +58,8 @@ def hold_lock(file: Path, subject: Path) -> Iterator[None]:
             os.close(descriptor)
 
 
-def _acquire(file: Path, subject: Path) -> int:
-    last_try = time.monotonic() + _PATIENCE
+def _acquire(file: Path, subject: Path, patience: float) -> int:
+    last_try = time.monotonic() + patience
     while True:
         try:
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
@@ -68,7 +73,7 @@ def _acquire(file: Path, subject: Path) -> int:
             owner = os.read(descriptor, 1000).decode(errors="replace")
             os.close(descriptor)
             if time.monotonic() > last_try:
-                raise SightlineError(
+                raise LockHeldError(
                     f"{subject} is being written by another command ({owner or 'which has just started'}): expected it to "
                     "finish first, or another output."
                 ) from None

@@ -57,7 +57,9 @@ def convert(hint: Any, value: Any, place: str) -> Any:
         raise SightlineError(f"{place} is {shown(value)}: expected one of {', '.join(map(str, options))}.")
     if origin is tuple and options[0] is str and isinstance(value, str):
         return (value,)  # one text, without the brackets of a list
-    if origin is tuple and isinstance(value, list | tuple):
+    if origin is tuple and options[-1] is not ... and isinstance(value, list | tuple) and len(value) == len(options):
+        return tuple(convert(option, item, place) for option, item in zip(options, value, strict=True))
+    if origin is tuple and options[-1] is ... and isinstance(value, list | tuple):
         return tuple(convert(options[0], item, place) for item in value)
     if origin is list and isinstance(value, list):
         return [convert(options[0], item, f"{place}[{index}]") for index, item in enumerate(value)]
@@ -81,7 +83,9 @@ def _entry(holder: dict[str, Any], name: str, hint: Any, place: str) -> Any:
 
 def _name(hint: Any) -> str:
     """What an error calls the type."""
-    kind = typing.get_origin(hint) or hint
+    kind, options = typing.get_origin(hint) or hint, typing.get_args(hint)
+    if kind is tuple and options[-1] is not ...:
+        return f"a list of {len(options)}"
     names = {
         str: "text",
         int: "a whole number",

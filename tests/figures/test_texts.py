@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import pytest
 
 from sightline.cameras import moves
 from sightline.figures import (
     BarPanel,
     BoxPanel,
+    HistoryLine,
+    HistoryPanel,
+    IntervalPanel,
+    IntervalRow,
     LossCurve,
+    VerdictPanel,
     contact_sheet,
     draw_bars,
     draw_boxes,
+    draw_histories,
+    draw_intervals,
     draw_loss_curves,
+    draw_verdicts,
     picture_or_warning,
 )
 from tests.test_images import constant_video
@@ -30,7 +39,11 @@ def test_any_name_can_be_drawn(name, tmp_path):
     draw_boxes([BoxPanel(name, [(name, [1.0, 2.0])], None)], tmp_path / "d.png")
     draw_bars([BarPanel(name, [(name, 1.0), ("other", 2.0)])], tmp_path / "e.png", name)
     contact_sheet([constant_video()], [name]).save(tmp_path / "f.png")
-    assert len(list(tmp_path.iterdir())) == 6
+    draw_intervals([IntervalPanel(name, [IntervalRow(name, 1.0, 0.5, 1.5)])], tmp_path / "g.png")
+    draw_verdicts([VerdictPanel(name, [name, "b"], [["", "better"], ["worse", ""]])], tmp_path / "h.png")
+    line = HistoryLine(name, np.arange(3.0), np.ones((2, 3)))
+    draw_histories([HistoryPanel(name, name, [line])], tmp_path / "i.png")
+    assert len(list(tmp_path.iterdir())) == 9
 
 
 def test_a_long_caption_takes_no_time():

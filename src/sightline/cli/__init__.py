@@ -21,6 +21,7 @@ VERBS = {
     "evaluate": "measure camera control, consistency and quality with the paper's protocols",
     "inspect": "look inside a model: the learned form of each head, score terms of a video; and galleries",
     "bench": "time one step of every method and of the stock model",
+    "study": "train and measure many rows and seeds alike: the tables of the paper",
     "lab": "train and measure the small model that ships with the package",
 }
 

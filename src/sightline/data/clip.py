@@ -20,9 +20,12 @@ Item = TypeVar("Item", covariant=True)
 
 
 class Indexed(Protocol[Item]):
-    """Anything that gives an item for an index."""
+    """Anything that gives a clip, encoded or not, for an index."""
 
     def __getitem__(self, index: int, /) -> Item: ...
+
+    def name_of(self, index: int, /) -> tuple[str, str]:
+        """The source and the name of a clip, without reading it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -86,6 +86,10 @@ class Clips(Sequence[Clip]):
     def __len__(self) -> int:
         return len(self.windows)
 
+    def name_of(self, index: int) -> tuple[str, str]:
+        """The source and the name of one clip, without reading it."""
+        return self.sources[self.windows[index].source].name, self.windows[index].name
+
     def __getitem__(self, index: int) -> Clip:  # type: ignore[override]  # slices are not supported
         """One clip; a broken one raises a SightlineError."""
         window = self.windows[index]

@@ -57,6 +57,10 @@ class JoinedCaches:
         cache, place = self._places[index]
         return cache[place]
 
+    def name_of(self, index: int) -> tuple[str, str]:
+        """The source and the name of one clip, without reading it."""
+        return self.entries[index]["source"], self.entries[index]["name"]
+
     def empty_text(self) -> Tensor:  # [512, D]
         """The embedding of the empty prompt, by the text encoder of the caches."""
         return self.caches[0].empty_text()

@@ -87,6 +87,10 @@ class LatentDataset(Protocol):
 
     def __len__(self) -> int: ...
 
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """The source and the name of each clip."""
+
     def read(self, indices: Sequence[int]) -> LatentBatch:
         """These clips as one batch; clip_indices and empty_text are left to the caller."""
 
@@ -100,6 +104,10 @@ class ConcatenatedLatents:
 
     def __len__(self) -> int:
         return self._ends[-1]
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        return [name for dataset in self.datasets for name in dataset.names]
 
     def first_of_each(self) -> list[int]:
         """The first clip of each dataset that has one."""
@@ -146,6 +154,10 @@ class PerClipLatents(Generic[Item]):
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        return [self.clips.name_of(index) for index in self.indices]
 
     def read(self, indices: Sequence[int]) -> LatentBatch:
         return LatentBatch.cat([self._read_one(index) for index in indices])

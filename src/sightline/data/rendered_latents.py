@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -13,9 +14,10 @@ from torch import Tensor
 from sightline.cameras.camera_batch import CameraBatch
 from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
-from sightline.data.clips import Clips
+from sightline.data.clips import Clips, Window
 from sightline.data.encode import ClipEncoder, frames_to_video
 from sightline.data.latents import LatentBatch, with_first_frame_mask
+from sightline.data.rendered_store import ClipsOfSource, RenderedStore
 from sightline.data.sampled_clips import SampledClips, sample_clips
 from sightline.worlds.batches import BATCH, map_in_processes, render_batches
 
@@ -28,12 +30,19 @@ def can_render_batches(clips: Clips) -> bool:
     return spec.span == spec.num_frames and all(source.renders(spec) for source in clips.sources)
 
 
+def in_batches(windows: Sequence[Window]) -> list[Sequence[Window]]:
+    """The clips in batches to be rendered, of about one size each."""
+    count = -(-len(windows) // BATCH)
+    return [windows[len(windows) * i // count : len(windows) * (i + 1) // count] for i in range(count)]
+
+
 class RenderedLatents:
-    """Clips that are rendered and encoded in batches; see `can_render_batches` for which.
+    """Clips that are rendered and encoded in batches; see `can_render_batches` for which. names: source and name of each.
 
     patch_size: latent frames, rows and columns per token. max_sequence_length: text embeddings are cut to this length.
     keep_in_memory: make every clip now and keep it in the memory of the device, with its cameras as poses and lenses; the
     rows of their tokens, which are many times larger, are computed for each batch that is read.
+    store: with keep_in_memory, where clips that were made before are read from, and new ones are written to.
     progress: wraps the batches that are then made, to show a bar.
     """
 
@@ -46,13 +55,16 @@ class RenderedLatents:
         max_sequence_length: int,
         keep_in_memory: bool,
         progress: Callable[[Sequence[Any]], Any] = iter,
+        store: RenderedStore | None = None,
     ) -> None:
         self.windows = [clips.windows[index] for index in indices]
+        self.names = [clips.name_of(index) for index in indices]
         self.sample = partial(sample_clips, clips.sources, clips.spec)
         self.encoder, self.patch_size, self.max_sequence_length = encoder, patch_size, max_sequence_length
         self._memory: tuple[LatentBatch, CameraBatch] | None = None
         if keep_in_memory and self.windows:
-            self._memory = self._render_all(progress)
+            make = partial(self._render_all, progress=progress)
+            self._memory = make(self.windows) if store is None else store.read(self._parts(clips), make, encoder)
 
     def __len__(self) -> int:
         return len(self.windows)
@@ -65,13 +77,18 @@ class RenderedLatents:
         windows = [self.windows[index] for index in indices]
         return self._with_tokens(*self.render_and_encode(next(map_in_processes(self.sample, [windows]))))
 
-    def groups(self) -> list[list[Any]]:
-        """The clips in batches to be rendered, of about one size each."""
-        count = -(-len(self) // BATCH)
-        return [self.windows[len(self) * i // count : len(self) * (i + 1) // count] for i in range(count)]
+    def _parts(self, clips: Clips) -> list[ClipsOfSource]:
+        """The clips by their source, whose order they have, so that other runs can combine the sources anew."""
+        text = {"max_sequence_length": self.max_sequence_length}
+        return [
+            ClipsOfSource(clips.sources[number].settings() | asdict(clips.spec) | text, list(windows))
+            for number, windows in groupby(self.windows, key=lambda window: window.source)
+        ]
 
-    def _render_all(self, progress: Callable[[Sequence[Any]], Any]) -> tuple[LatentBatch, CameraBatch]:
-        groups = self.groups()
+    def _render_all(
+        self, windows: Sequence[Window], progress: Callable[[Sequence[Any]], Any]
+    ) -> tuple[LatentBatch, CameraBatch]:
+        groups = in_batches(windows)
         sampled = map_in_processes(self.sample, groups)
         with self.encoder.text_encoder_on(self.encoder.pipe.vae.device):
             parts = [self.render_and_encode(next(sampled)) for _ in progress(groups)]

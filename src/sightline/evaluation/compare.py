@@ -11,6 +11,7 @@ import numpy as np
 
 from sightline.documents import read_json
 from sightline.errors import SightlineError
+from sightline.evaluation.bootstrap import LEVEL, RESAMPLES, Interval, bootstrap
 from sightline.evaluation.efficiency_tables import write_efficiency_comparison
 from sightline.evaluation.gather import group_means
 from sightline.evaluation.page import write_page
@@ -30,7 +31,6 @@ from sightline.evaluation.scores import FAILED, POSE_SCORE, SCORES
 from sightline.evaluation.tables import NO_VALUE, format_number, grid, markdown
 from sightline.files import write_atomic
 
-RESAMPLES, LEVEL = 10_000, 0.95
 MIN_PAIRS = 6  # with fewer pairs, not even a unanimous sign test reaches 0.05
 # Runs that differ in one of these settings measured different things.
 _MUST_AGREE = (
@@ -40,7 +40,6 @@ _MUST_AGREE = (
 _SHOULD_AGREE = (
     "num_inference_steps", "guidance_scale", "camera_guidance_scale", "negative_prompt", "seed", "blind", "dtype",
 )  # fmt: skip
-Interval = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -80,15 +79,6 @@ class Comparison:
     level: float
     seed: int
     differences: list[Difference]
-
-
-def bootstrap(values: np.ndarray, seed: int = 0, resamples: int = RESAMPLES) -> Interval:  # [N]
-    """Percentile interval of the mean over bootstrap resamples; None, None for fewer than two values."""
-    if len(values) < 2:
-        return None, None
-    picks = np.random.default_rng(seed).integers(0, len(values), (resamples, len(values)))
-    low, high = np.quantile(values[picks].mean(axis=1), ((1 - LEVEL) / 2, (1 + LEVEL) / 2))
-    return float(low), float(high)
 
 
 def read_runs(folders: Sequence[Path]) -> list[RunResults]:

@@ -30,7 +30,7 @@ from sightline.timing import GB, GIB, StepTimer, peak_gpu_gib, peak_process_gib,
 
 PAPER_METHODS = ("ucpe", "prope", "scope")  # in the order of the paper's table
 STOCK = "stock"
-_INTEGRATIONS = {
+INTEGRATIONS = {
     "scope": "Additive Q/K injection",
     "ucpe": "Compressed parallel branch",
     "prope": "Full parallel branch",
@@ -162,7 +162,7 @@ def _measure(model: Model, name: str, plan: Plan, sampling: Sampling, videos: in
     return MethodCost(
         label,
         encoding,
-        _INTEGRATIONS.get(encoding, encoding),
+        INTEGRATIONS.get(encoding, encoding),
         step_seconds=StepSeconds(float(seconds.mean()), float(np.median(seconds)), float(seconds.std())),
         seconds_of_each_step=[np.round(of_video, 6).tolist() for of_video in steps],
         peak_gb=peak,

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from sightline.evaluation.results import ClipResult, Failure, RunResults
 from sightline.evaluation.scores import SCORES, ScoreInfo
@@ -69,7 +69,7 @@ def write_page(
     cards = [
         _card(clip, runs, folders, start, [key for key in keys if _is_shown(SCORES[key])]) for clip in runs[0].clips
     ]
-    page = _environment().get_template("page.html.j2").render(
+    page = environment().get_template("page.html.j2").render(
         title=title,
         blocks=_parse_markdown(tables),
         plots=[(_link(plot, start), plot.stem) for plot in plots],
@@ -82,10 +82,11 @@ def write_page(
 
 
 @cache
-def _environment() -> Environment:
+def environment(*packages: str) -> Environment:
+    """Where templates are found: in the folders `templates` of these packages, then in that of evaluation."""
+    loaders = [PackageLoader(package) for package in (*packages, "sightline.evaluation")]
     return Environment(
-        loader=PackageLoader("sightline.evaluation"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True,
+        loader=ChoiceLoader(loaders), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Everything that draws: trajectories, |m| statistics, curves, bars, scores, the inside of a model, sheets, galleries.
+"""Everything that draws: trajectories, |m| statistics, curves, bars, scores, intervals, the inside of a model, sheets, galleries.
 
 Drawing functions take plain data or objects of earlier packages, return a matplotlib Figure and write it where they are
 given a path. Pixels (contact sheets, panels beside a video) are drawn with Pillow.
@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from sightline.figures.bars import BarPanel, draw_bars
     from sightline.figures.curves import LossCurve, draw_loss_curves
     from sightline.figures.gallery import GalleryRow, draw_gallery
+    from sightline.figures.histories import HistoryLine, HistoryPanel, draw_histories
     from sightline.figures.inspection import draw_ray_form, draw_score_terms
+    from sightline.figures.intervals import IntervalPanel, IntervalRow, VerdictPanel, draw_intervals, draw_verdicts
     from sightline.figures.moments import draw_moments
     from sightline.figures.scores import BoxPanel, CurvePanel, draw_boxes, draw_error_curves
     from sightline.figures.style import COLOURS, check_figure_path, picture_or_warning, save_figure
@@ -30,8 +32,16 @@ _NAMES = {
     "draw_loss_curves": "curves",
     "GalleryRow": "gallery",
     "draw_gallery": "gallery",
+    "HistoryLine": "histories",
+    "HistoryPanel": "histories",
+    "draw_histories": "histories",
     "draw_ray_form": "inspection",
     "draw_score_terms": "inspection",
+    "IntervalPanel": "intervals",
+    "IntervalRow": "intervals",
+    "VerdictPanel": "intervals",
+    "draw_intervals": "intervals",
+    "draw_verdicts": "intervals",
     "draw_moments": "moments",
     "BoxPanel": "scores",
     "CurvePanel": "scores",
@@ -50,18 +60,26 @@ __all__ = [
     "BoxPanel",
     "CurvePanel",
     "GalleryRow",
+    "HistoryLine",
+    "HistoryPanel",
+    "IntervalPanel",
+    "IntervalRow",
     "LossCurve",
+    "VerdictPanel",
     "check_figure_path",
     "contact_sheet",
     "draw_bars",
     "draw_boxes",
     "draw_error_curves",
     "draw_gallery",
+    "draw_histories",
+    "draw_intervals",
     "draw_loss_curves",
     "draw_moments",
     "draw_ray_form",
     "draw_score_terms",
     "draw_trajectories",
+    "draw_verdicts",
     "picture_or_warning",
     "save_figure",
     "side_by_side",

@@ -38,7 +38,7 @@ def export(
     if output.exists() and output.suffix != ".safetensors":
         raise SightlineError(f"{output} exists already: expected a new folder.")
     recipe = Recipe.from_yaml(run / "recipe.yaml")
-    model, trainable = _load_trained(run, recipe, which, ema)
+    model, trainable = load_trained(run, recipe, which, ema)
     if output.suffix == ".safetensors":
         _require_camera_alone(trainable, recipe, output)
         save_camera(model, output, recipe.model.component)
@@ -54,7 +54,9 @@ def export(
     return output
 
 
-def _load_trained(run: Path, recipe: Recipe, which: str, ema: bool | None) -> tuple[Any, dict[str, nn.Parameter]]:
+def load_trained(
+    run: Path, recipe: Recipe, which: str = "latest", ema: bool | None = None
+) -> tuple[Any, dict[str, nn.Parameter]]:
     """The model with the weights of a checkpoint, and those of its parameters that were trained."""
     path = checkpoint.find_checkpoint(run, which)
     if path is None:

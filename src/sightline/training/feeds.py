@@ -22,6 +22,7 @@ from sightline.data.joined_caches import JoinedCaches
 from sightline.data.latents import ConcatenatedLatents, LatentBatch, LatentDataset, PerClipLatents, encode_clip
 from sightline.data.order import Mixed, OneGroupPerStep, Order, Shuffled, group_by_name
 from sightline.data.rendered_latents import RenderedLatents, can_render_batches
+from sightline.data.rendered_store import RenderedStore
 from sightline.data.sources import open_sources
 from sightline.data.split import Part, is_held_out, share_of_scene
 from sightline.errors import SightlineError
@@ -132,11 +133,12 @@ def make_feed(
     patch_size: Sequence[int],
     with_camera: bool,
     quiet: bool = True,
+    store: RenderedStore | None = None,
 ) -> Feed:
     """The feed that a recipe asks for: from caches, or from sources whose clips the encoder encodes.
 
     encoder: not needed with caches. batch_size: clips of a step, which all have one shape. patch_size: latent frames, rows and
-    columns per token. with_camera: whether the model takes camera tokens.
+    columns per token. with_camera: whether the model takes camera tokens. store: of rendered clips that several runs share.
     """
     if encoder is None:
         train, held_out, order, empty_text = _from_caches(data, patch_size, seed)
@@ -150,7 +152,7 @@ def make_feed(
     order = _order_of_shapes(data, train_clips, held_out_clips, batch_size, seed)
     empty_text = pad_text(encoder.text(""))
     train, held_out = (
-        ConcatenatedLatents([_encoded(clips, data, encoder, patch_size, quiet) for clips in part])
+        ConcatenatedLatents([_encoded(clips, data, encoder, patch_size, quiet, store) for clips in part])
         for part in (train_clips, held_out_clips)
     )
     return Feed(train, held_out, order, empty_text[: data.max_sequence_length], with_camera)
@@ -179,14 +181,19 @@ def _from_caches(
 
 
 def _encoded(
-    clips: Clips, data: DataConfig, encoder: ClipEncoder, patch_size: Sequence[int], quiet: bool
+    clips: Clips,
+    data: DataConfig,
+    encoder: ClipEncoder,
+    patch_size: Sequence[int],
+    quiet: bool,
+    store: RenderedStore | None,
 ) -> LatentDataset:
     """Clips of sources, encoded as they are read: in batches where the sources can render batches, else one by one."""
     indices = range(len(clips))
     if can_render_batches(clips):
         progress = partial(track, description="rendering worlds", console=Console(stderr=True), disable=quiet)
         return RenderedLatents(
-            clips, indices, encoder, patch_size, data.max_sequence_length, data.keep_in_memory, progress
+            clips, indices, encoder, patch_size, data.max_sequence_length, data.keep_in_memory, progress, store
         )
     encode = partial(encode_clip, encoder, data.max_sequence_length)
     return PerClipLatents(clips, indices, encode, patch_size, data.max_sequence_length, data.keep_in_memory)

@@ -17,6 +17,7 @@ from torch import Tensor
 from sightline.checks import number
 from sightline.data.encode import load_encoder
 from sightline.data.latents import LatentBatch
+from sightline.data.rendered_store import RenderedStore
 from sightline.errors import SightlineError
 from sightline.files import require_writable, write_atomic
 from sightline.run_folder import locked
@@ -42,12 +43,18 @@ from sightline.training.validation import validate
 MicroBatches = Generator[tuple[LatentBatch, Draw], None, None]
 
 
-def train(recipe: Recipe, resume: str | None = None, stop_after: float | None = None) -> Path:
+def train(
+    recipe: Recipe,
+    resume: str | None = None,
+    stop_after: float | None = None,
+    store: RenderedStore | None = None,
+) -> Path:
     """Run a recipe to its last step and return the run's folder.
 
     resume: "latest" or a checkpoint's path. With "latest", a folder without checkpoints starts from the beginning.
     stop_after: write a checkpoint and return at the first step that ends so many seconds after this call. The recipe's
         schedule does not change; a later call continues it.
+    store: rendered clips that several runs share, so that each is rendered and encoded once.
     """
     stop_at = math.inf if stop_after is None else time.perf_counter() + number("stop_after", stop_after, above=0.0)
     run = Path(recipe.output)
@@ -57,13 +64,13 @@ def train(recipe: Recipe, resume: str | None = None, stop_after: float | None = 
         start = find_start(recipe, run, resume)
         # A run that is started again has nothing to do once what follows its last checkpoint is done too.
         if start is None or not (is_finished(checkpoint.read_state(start), recipe) and checkpoint.is_validated(start)):
-            _train(recipe, run, start, stop_at)
+            _train(recipe, run, start, stop_at, store)
     return run
 
 
-def _train(recipe: Recipe, run: Path, start: Path | None, stop_at: float) -> None:
+def _train(recipe: Recipe, run: Path, start: Path | None, stop_at: float, store: RenderedStore | None) -> None:
     accelerator = Accelerator(cpu=not torch.cuda.is_available())
-    trainer = Trainer(recipe, accelerator)
+    trainer = Trainer(recipe, accelerator, store)
     with Report(run, recipe, accelerator) as report:
         trainer.prepare(report, start)
         if start is not None and trainer.owes_validation(start):
@@ -96,7 +103,7 @@ def is_finished(state: checkpoint.State, recipe: Recipe) -> bool:
 class Trainer:
     """A run in one process: its model, data and optimizer, and the loop over its steps."""
 
-    def __init__(self, recipe: Recipe, accelerator: Accelerator) -> None:
+    def __init__(self, recipe: Recipe, accelerator: Accelerator, store: RenderedStore | None = None) -> None:
         """Load the model and open the data. What is wrong with the recipe is raised here, before the run's folder exists."""
         self.recipe, self.accelerator, self.device = recipe, accelerator, accelerator.device
         self.run, self.num_processes = Path(recipe.output), accelerator.num_processes
@@ -116,7 +123,8 @@ class Trainer:
                 f"model.trainable is {recipe.model.trainable!r}: this model has no such parameters to train."
             )
         # Clips are encoded where the model is trained. With a cache, neither VAE nor text encoder is loaded for it.
-        encoder = None if recipe.data.cache else load_encoder(recipe.model.base, self.device, recipe.dtype)
+        load = load_encoder if store is None else store.encoder
+        encoder = None if recipe.data.cache else load(recipe.model.base, self.device, recipe.dtype)
         model_config: Any = self.model.config
         self.feed = make_feed(
             recipe.data,
@@ -126,6 +134,7 @@ class Trainer:
             patch_size=tuple(model_config.patch_size),
             with_camera=hasattr(self.model, "encoding_layers"),
             quiet=not accelerator.is_main_process,
+            store=store,
         )
         self.feed.require_fit(model_config)
         tokens = self.feed.max_tokens(model_config.patch_size)

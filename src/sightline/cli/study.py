@@ -1,0 +1,176 @@
+"""sightline study: train and measure many rows and seeds alike, as the tables of the paper do.
+
+A study is a YAML file: a base, rows that differ in one thing, seeds, a budget. The same run command goes on where a stopped one
+was. docs/study.md explains it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from tyro.conf import FlagCreatePairsOff, Positional, arg
+
+from sightline.cli._console import print_line, print_table
+from sightline.cli._launch import clean_exit, one_progress_bar
+from sightline.errors import SightlineError
+from sightline.option_types import OptionalFloat, OptionalInt, check_options
+
+_Folder = Annotated[Positional[Path], arg(metavar="DIR")]
+_Labels = Annotated[tuple[str, ...], arg(metavar="LABEL ...", help_behavior_hint="")]
+_LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Parse and run one of the commands. Torch is loaded by `run`, not by the help."""
+    commands: dict[str, Any] = {"list": List, "run": Run, "show": Show, "merge": Merge, "claims": Claims}
+    command: Any = tyro.extras.subcommand_cli_from_dict(
+        commands, prog="sightline study", description=__doc__, args=arguments, config=(FlagCreatePairsOff,)
+    )
+    check_options(command)
+    with clean_exit():
+        command.run()
+
+
+@dataclass
+class List:
+    """List the studies that ship with the package."""
+
+    def run(self) -> None:
+        from sightline.study.study import read_study, shipped_studies
+
+        rows = []
+        for name in shipped_studies():
+            study = read_study(name)
+            budget = f"{study.steps} steps" if study.steps is not None else f"{study.seconds:g} s"
+            runs = f"{len(study.cells())} x {len(study.seeds)}"
+            rows.append((name, study.title, runs, budget))
+        print_table("", ("study", "", "rows x seeds", "budget"), rows)
+
+
+@dataclass
+class Run:
+    """Train and measure what is not done yet. Also under torchrun: its processes then divide the runs."""
+
+    study: Annotated[Positional[str], arg(metavar="STUDY")]
+    """A shipped study (see list), or a YAML file."""
+    output: Annotated[Path | None, arg(aliases=["-o"], metavar="DIR", help_behavior_hint="")] = None
+    """Folder of the study; default: outputs/study/STUDY. The folder of the same study is continued."""
+    jobs: int = 1
+    """Processes on this machine. They share its GPU, which a small model does not fill, or take its GPUs in turn."""
+    share: str = "1/1"
+    """Only this part of the rows and seeds, such as 2/4; sightline study merge joins the folders of all parts."""
+    rows: _Labels = ()
+    """Only these rows; default: all."""
+    tables: _Labels = ()
+    """Only these tables; default: all."""
+    seeds: Annotated[tuple[int, ...], arg(metavar="N ...", help_behavior_hint="")] = ()
+    """Other seeds than the study's. A folder may get more of them later."""
+    steps: OptionalInt = None
+    """Another budget than the study's: so many steps for every run."""
+    seconds: OptionalFloat = None
+    """Another budget: for every run as many steps as its row takes in this time, alone on the device."""
+    stop_after: OptionalFloat = None
+    """Write checkpoints and end so many seconds after the start; the same command goes on."""
+    keep_models: bool = False
+    """Export every trained model beside its result, as runs/ROW/SEED/model."""
+
+    def run(self) -> None:
+        from sightline.checks import number, whole_number
+        from sightline.study.plan import Plan, Share
+        from sightline.study.run import run_study, use_gpu
+        from sightline.study.study import read_study
+
+        study = read_study(self.study)
+        if self.seeds:
+            study = replace(study, seeds=self.seeds)
+        if self.steps is not None or self.seconds is not None:
+            study = replace(study, steps=self.steps, seconds=self.seconds)
+        name = Path(self.study).stem
+        output = self.output or Path("outputs/study") / name
+        plan = Plan(study, name, output, Share.parse(self.share), self.rows, self.tables)
+        stop_after = None if self.stop_after is None else number("stop_after", self.stop_after, above=0.0)
+        jobs = whole_number("jobs", self.jobs)
+        one_progress_bar()
+        rank, ranks = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
+        if ranks > 1:
+            if jobs > 1:
+                raise SightlineError(f"jobs is {jobs} under a launcher of {ranks} processes: expected one of the two.")
+            use_gpu(int(os.environ.get("LOCAL_RANK", "0")))
+            for variable in _LAUNCHER:  # the processes divide the runs: none of them trains with another
+                os.environ.pop(variable, None)
+        left = run_study(plan, jobs, stop_after, self.keep_models, rank, ranks)
+        if rank == 0:
+            if left:
+                print_line(f"{len(left)} trainings are left: the same command goes on with them.")
+            _show(output)
+
+
+def _show(folder: Path) -> None:
+    """Write the report of a study, and print its tables."""
+    from sightline.study.plan import read_plan
+    from sightline.study.report import PAGE
+    from sightline.study.show import printed, report_folder
+
+    sections = report_folder(read_plan(folder))
+    for section in sections:
+        for sheet in section.sheets:
+            print_table(*printed(sheet))
+            for note in sheet.notes:
+                print_line(note)
+    if sections:
+        print_line("* no other row is significantly better")
+    print_line(f"wrote {folder / PAGE}" if sections else f"{folder} has no result yet")
+
+
+@dataclass
+class Show:
+    """Write tables, plots and an HTML page of a study, with intervals and verdicts, and print the tables."""
+
+    folder: _Folder
+    """A folder that study run or study merge wrote."""
+
+    def run(self) -> None:
+        _show(self.folder)
+
+
+@dataclass
+class Claims:
+    """Write a table of the paper's claims: which hold, do not hold, or are not shown by these studies."""
+
+    folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR ...", help_behavior_hint="")] = ()
+    """Folders that study run or study merge wrote."""
+    output: Annotated[Path, arg(aliases=["-o"], metavar="FILE")] = Path("outputs/study-claims.md")
+    """File to write, in Markdown."""
+
+    def run(self) -> None:
+        from sightline.files import write_atomic
+        from sightline.study.claims import claims_markdown, summary_of
+        from sightline.study.show import judge_folders
+
+        judged = judge_folders(self.folders)
+        write_atomic(self.output, claims_markdown(judged))
+        print_line(summary_of(judged))
+        print_line(f"wrote {self.output}")
+
+
+@dataclass
+class Merge:
+    """Join the results of shares, or of more seeds, in one folder."""
+
+    folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR ...", help_behavior_hint="")] = ()
+    """Folders of the same study."""
+    output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("outputs/study/merged")
+    """Folder to write."""
+
+    def run(self) -> None:
+        from sightline.study.merge import merge_shares
+        from sightline.study.plan import unfinished
+
+        plan = merge_shares(self.folders, self.output)
+        left = [task for task in unfinished(plan, plan.tasks()) if task.rate is None]
+        print_line(f"wrote {self.output}" + (f"; {len(left)} runs are missing" if left else ""))

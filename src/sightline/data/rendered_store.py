@@ -1,0 +1,119 @@
+"""RenderedStore: clips of procedural worlds, rendered and encoded once in a folder, for all runs and processes that use them.
+
+    STORE/DIGEST.safetensors      the clips of one source: latents, text, cameras; the digest is that of everything they depend on
+
+A cache (data/cache.py) stores clips of any source one by one, with checksums and captions. Here a file is one batch of tensors,
+which a run reads onto its device in a second. A file is complete or absent.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from sightline.cameras.camera_batch import CameraBatch
+from sightline.data.clips import Window
+from sightline.data.encode import ClipEncoder, load_encoder
+from sightline.data.latents import LatentBatch
+from sightline.digests import json_digest
+from sightline.errors import SightlineError
+from sightline.files import atomic_write
+from sightline.locks import hold_lock
+from sightline.tensors import metadata_json, read_tensors
+
+_VERSION = 1
+_EXPECTED = "rendered clips"
+_CAMERAS = ("camera_to_world", "intrinsics", "xi")
+_KEPT = 4  # data sets in memory: the training and held-out clips of this run and of the one before
+
+Rendered = tuple[LatentBatch, CameraBatch]  # of the same clips
+
+
+@dataclass(frozen=True)
+class ClipsOfSource:
+    """Some clips of one source. settings: what they depend on beside the encoder."""
+
+    settings: dict[str, Any]
+    windows: list[Window]
+
+
+class RenderedStore:
+    """A folder of rendered clips. Those that were read last stay in the memory of the device for the next run of a process."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self._memory: dict[tuple[str, ...], Rendered] = {}
+        self._encoder: tuple[tuple[str, ...], ClipEncoder] | None = None
+
+    def encoder(self, model: str, device: torch.device, dtype: str) -> ClipEncoder:
+        """The encoder of a model, which stays loaded for the next run with the same base."""
+        key = (model, device.type, dtype)
+        if self._encoder is None or self._encoder[0] != key:
+            self._encoder = key, load_encoder(model, device, dtype)
+        return self._encoder[1]
+
+    def read(
+        self, parts: Sequence[ClipsOfSource], make: Callable[[Sequence[Window]], Rendered], encoder: ClipEncoder
+    ) -> Rendered:
+        """The clips of all parts, one part after the other. Those that are not in the folder yet are made and written; where
+        another process is making them, this one waits."""
+        device, digests = encoder.pipe.vae.device, encoder.digests()
+        names = tuple(_digest(part, digests) for part in parts)
+        if names not in self._memory:
+            found = [self._read_one(name, part, make, device) for name, part in zip(names, parts, strict=True)]
+            joined = found[0] if len(found) == 1 else _join(found)
+            while len(self._memory) >= _KEPT:
+                del self._memory[next(iter(self._memory))]
+            self._memory[names] = joined
+        return self._memory[names]
+
+    def _read_one(
+        self, name: str, part: ClipsOfSource, make: Callable[[Sequence[Window]], Rendered], device: torch.device
+    ) -> Rendered:
+        file = self.folder / f"{name}.safetensors"
+        if not file.is_file():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with hold_lock(self.folder / f".{name}.lock", file, patience=math.inf):
+                if not file.is_file():
+                    rendered = make(part.windows)
+                    _write(file, rendered)
+                    return rendered
+        return _read(file, len(part.windows), device)
+
+
+def _digest(part: ClipsOfSource, encoder: dict[str, str]) -> str:
+    windows = [[window.shot, window.start] for window in part.windows]
+    return json_digest({"version": _VERSION, "encoder": encoder, "settings": part.settings, "windows": windows})
+
+
+def _join(parts: Sequence[Rendered]) -> Rendered:
+    return LatentBatch.cat([batch for batch, _ in parts]), CameraBatch.cat([cameras for _, cameras in parts])
+
+
+def _write(file: Path, rendered: Rendered) -> None:
+    batch, cameras = rendered
+    tensors: dict[str, Tensor] = {"latents": batch.latents, "text": batch.text}
+    if batch.condition is not None:
+        tensors["condition"] = batch.condition
+    tensors |= {name: getattr(cameras, name) for name in _CAMERAS}
+    with atomic_write(file) as temporary:
+        size = {"size": f"[{cameras.width}, {cameras.height}]"}
+        save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, temporary, metadata=size)
+
+
+def _read(file: Path, count: int, device: torch.device) -> Rendered:
+    metadata, tensors = read_tensors(file, _EXPECTED)
+    size = metadata_json(file, metadata, "size", _EXPECTED)
+    missing = [name for name in ("latents", "text", *_CAMERAS) if name not in tensors]
+    if missing or not isinstance(size, list) or len(size) != 2 or any(len(one) != count for one in tensors.values()):
+        raise SightlineError(f"{file} is damaged: expected {count} {_EXPECTED}; delete it, and it is made again.")
+    here = {name: tensor.to(device) for name, tensor in tensors.items()}
+    cameras = CameraBatch(here["camera_to_world"], here["intrinsics"], here["xi"], int(size[0]), int(size[1]))
+    return LatentBatch(here["latents"], here["text"], condition=here.get("condition")), cameras

@@ -1,0 +1,121 @@
+"""Results with their intervals: rows of a table as points with bars, and verdicts on pairs of rows as a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
+
+from sightline.figures.style import COLOURS, FAINT, INK, QUIET, new_figure, save_figure, tick_name
+
+_COLUMNS = 3  # panels side by side
+_GOOD, _BAD = COLOURS[2], COLOURS[1]
+_TONES = {"plain": QUIET, "best": COLOURS[0], "better": _GOOD, "worse": _BAD}
+_MATRIX = {"better": (_GOOD, "+"), "worse": (_BAD, "−"), "no difference shown": (FAINT, "·")}  # others are left empty
+
+
+@dataclass(frozen=True)
+class IntervalRow:
+    """low, high: None where there is no interval. tone: how it is coloured. points: single seeds, drawn as small ticks."""
+
+    name: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    tone: Literal["plain", "best", "better", "worse"] = "plain"
+    points: Sequence[float] = ()
+
+
+@dataclass(frozen=True)
+class IntervalPanel:
+    """zero: a line at 0, for differences."""
+
+    title: str
+    rows: Sequence[IntervalRow]
+    zero: bool = False
+
+
+@dataclass(frozen=True)
+class VerdictPanel:
+    """verdicts: [first row][second row], on the first row; empty on the diagonal and where a pair was not compared."""
+
+    title: str
+    rows: Sequence[str]
+    verdicts: Sequence[Sequence[str]]
+
+
+def draw_intervals(panels: Sequence[IntervalPanel], path: str | Path) -> Figure:
+    """One panel per metric: a point with its interval for each row, from top to bottom."""
+    figure, all_axes = _panels(len(panels), 0.9 + 0.3 * max(len(panel.rows) for panel in panels), 4.2)
+    for axes, panel in zip(all_axes, panels, strict=True):
+        names = list(dict.fromkeys(row.name for row in panel.rows))
+        for place, row in enumerate(panel.rows):
+            colour = _TONES[row.tone]
+            if row.low is not None and row.high is not None:
+                axes.plot((row.low, row.high), (place, place), color=colour, lw=2.2, alpha=0.55, solid_capstyle="butt")
+            axes.plot(row.points, [place] * len(row.points), "|", color=colour, ms=7, mew=1.0)
+            axes.plot(row.value, place, "o", color=colour, ms=5)
+        if panel.zero:
+            axes.axvline(0, color=INK, lw=0.8, ls=":")
+        axes.set_yticks(range(len(names)), [tick_name(name) for name in names])
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.grid(axis="x", color=FAINT, lw=0.8)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        _style(axes, panel.title)
+    save_figure(figure, path, dpi=120)
+    return figure
+
+
+def draw_verdicts(panels: Sequence[VerdictPanel], path: str | Path) -> Figure:
+    """One matrix per metric: + on green where the row on the left is better than the one above, − on red where it is worse."""
+    cells = max(len(panel.rows) for panel in panels)
+    figure, all_axes = _panels(len(panels), 1.6 + 0.32 * cells, max(2.0 + 0.34 * cells, 3.6))
+    for axes, panel in zip(all_axes, panels, strict=True):
+        for left, verdicts in enumerate(panel.verdicts):
+            for above, verdict in enumerate(verdicts):
+                colour, sign = _MATRIX.get(verdict, ("white", ""))
+                axes.add_patch(_square(above, left, colour))
+                axes.text(
+                    above, left, sign, ha="center", va="center", fontsize=10, color="white" if sign in "+−" else QUIET
+                )
+        names = [tick_name(name) for name in panel.rows]
+        axes.set_xticks(range(len(names)), names, rotation=60, ha="left", rotation_mode="anchor")
+        axes.set_yticks(range(len(names)), names)
+        axes.xaxis.tick_top()
+        axes.set_xlim(-0.5, len(names) - 0.5)
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.set_aspect("equal")
+        _style(axes, panel.title)
+    save_figure(figure, path, dpi=120)
+    return figure
+
+
+def _square(x: float, y: float, colour: str) -> Rectangle:
+    return Rectangle((x - 0.47, y - 0.47), 0.94, 0.94, facecolor=colour, edgecolor="none")
+
+
+def _panels(count: int, height: float, width: float) -> tuple[Figure, list[Axes]]:
+    """A figure with so many panels of this size in inches, some side by side."""
+    columns = min(_COLUMNS, count)
+    lines = -(-count // columns)
+    figure = new_figure(width * columns, height * lines)
+    figure.set_layout_engine("constrained", hspace=0.06)
+    every = list(np.ravel(figure.subplots(lines, columns)))
+    for axes in every[count:]:
+        axes.remove()
+    return figure, every[:count]
+
+
+def _style(axes: Axes, title: str) -> None:
+    axes.set_title(title, fontsize=9, color=INK, loc="left")
+    axes.tick_params(labelsize=7, colors=INK, length=0)
+    axes.set_axisbelow(True)
+    for spine in axes.spines.values():
+        spine.set_visible(False)

@@ -1,0 +1,69 @@
+"""The camera-blind bases that rows start from. One that a study trains itself is trained once and shared by all rows."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from pathlib import Path
+
+import torch
+
+from sightline.backbones import shipped
+from sightline.data.rendered_store import RenderedStore
+from sightline.errors import SightlineError
+from sightline.lab.models import assemble, lab_transformer
+from sightline.locks import hold_lock
+from sightline.settings import from_dict, to_builtin
+from sightline.study.study import Base, merge
+from sightline.training import checkpoint
+from sightline.training.export import export
+from sightline.training.recipe import Recipe
+from sightline.training.trainer import is_finished, train
+
+
+def base_model(
+    name: str, base: Base, folder: Path, store: RenderedStore, seconds_left: float | None = None
+) -> str | None:
+    """The `model.base` of the rows of a base; trains it first where the study asks for that.
+
+    folder: DIR/bases. seconds_left: stop the training after this time with a checkpoint; None is then returned.
+    """
+    if base.recipe is None and base.layers is None:
+        return base.model
+    pipeline = folder / name / "pipeline"
+    if pipeline.is_dir():
+        return str(pipeline)
+    folder.mkdir(parents=True, exist_ok=True)
+    with hold_lock(folder / f".{name}.lock", pipeline, patience=math.inf):
+        if pipeline.is_dir() or _train_base(base, folder / name, store, seconds_left):
+            return str(pipeline)
+    return None
+
+
+def _train_base(base: Base, folder: Path, store: RenderedStore, seconds_left: float | None) -> bool:
+    """Whether the base is finished."""
+    if base.model.startswith("tiny:"):
+        raise SightlineError(
+            f"bases: model is {base.model!r}, a miniature in no file: expected lab, or a lab model's folder."
+        )
+    root = Path(shipped.resolve(base.model))
+    vae, text = root / "vae", root
+    start = base.model
+    if base.layers is not None:
+        start = str(folder / "start")
+        if not Path(start).is_dir():
+            assemble(Path(start), vae, text, lab_transformer(base.layers, base.heads, base.ffn))
+    if base.recipe is None:
+        assemble(folder / "pipeline", vae, text, Path(start) / "transformer")
+        return True
+    settings = merge(dataclasses.asdict(Recipe.from_yaml(base.recipe)), base.overrides)
+    settings = merge(settings, {"model": {"base": start, "encoding": None}, "output": str(folder / "run")})
+    recipe: Recipe = from_dict(Recipe, to_builtin(settings), "bases: ")
+    run = train(recipe, "latest", seconds_left, store)
+    if not is_finished(checkpoint.read_state(checkpoint.list_checkpoints(run / "checkpoints")[-1]), recipe):
+        return False
+    transformer = folder / "transformer"
+    if not transformer.is_dir():
+        export(run, transformer, dtype=torch.bfloat16)
+    assemble(folder / "pipeline", vae, text, transformer)
+    return True

@@ -1,0 +1,198 @@
+"""Running a study: processes take the tasks that are left, until all are done. A killed study goes on where it was.
+
+A task belongs to the process that holds its lock. Every process looks for the next task by itself, so it does not matter whether
+processes were started by --jobs, by torchrun or on several machines with one disk: none of them is in charge.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+
+from sightline.errors import SightlineError
+from sightline.locks import LockHeldError, hold_lock
+from sightline.run_folder import locked
+from sightline.study.plan import Plan, Task, unfinished
+from sightline.study.results import read_result
+from sightline.study.run_one import OutOfTime, Worker, lack_of_memory
+from sightline.worlds.batches import available_cores
+
+_POLL = 0.5  # seconds between two looks for a task, or for a result to report
+_FOREVER = float("inf")
+
+
+def run_study(
+    plan: Plan, jobs: int = 1, stop_after: float | None = None, keep_models: bool = False, rank: int = 0, ranks: int = 1
+) -> list[Task]:
+    """Run the tasks of a plan that are not done; returns those that are left, after `stop_after` seconds or a crash.
+
+    jobs: processes on this machine, which share its GPUs. rank, ranks: of this process among those that a launcher started with
+    the same plan; only the first one prints and locks the folder.
+    """
+    deadline = None if stop_after is None else time.time() + stop_after
+    if rank > 0:
+        _work(plan, ranks, deadline, keep_models)
+        return []
+    with locked(plan.folder, expected="a new folder, or that of the same study"):
+        plan.write_study()
+        plan.forget_failures()
+        with _reporting(plan):
+            if jobs == 1:
+                _work(plan, ranks, deadline, keep_models)
+            else:
+                _work_in_processes(plan, jobs, deadline, keep_models)
+                if plan.forget_failures(lack_of_memory):  # what did not fit beside the others is tried alone
+                    _work_in_processes(plan, 1, deadline, keep_models)
+    return unfinished(plan, plan.tasks())
+
+
+def _work(plan: Plan, jobs: int, deadline: float | None, keep_models: bool) -> None:
+    """Execute tasks until none is left that this process could take."""
+    locks = plan.folder / "locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    limit = None if deadline is None else time.perf_counter() + deadline - time.time()
+    worker = Worker(plan, jobs, limit, keep_models)
+    try:
+        # One process prepares what all of them need, and times steps while nothing else runs.
+        with hold_lock(locks / "prepare.lock", plan.folder / "clips", patience=_FOREVER):
+            if unfinished(plan, plan.tasks()):
+                worker.prepare()
+        while left := unfinished(plan, plan.tasks()):
+            if not any(_take(plan, worker, task, locks) for task in _in_order(plan, left, worker)):
+                time.sleep(_POLL)  # other processes are at work on all that could be done
+    except OutOfTime:
+        return
+
+
+def _in_order(plan: Plan, tasks: list[Task], worker: Worker) -> list[Task]:
+    """Tasks that may start: first those of the row that was run last, whose code is compiled and whose clips are in memory."""
+    ready = [task for task in tasks if plan.is_ready(task)]
+    last = worker.last_cell
+    return sorted(ready, key=lambda task: (task.cell != last, last is not None and task.cell.table != last.table))
+
+
+def _take(plan: Plan, worker: Worker, task: Task, locks: Path) -> bool:
+    """Execute a task if no other process does; False where it was taken."""
+    name = "-".join(plan.task_folder(task).parts[-3:])
+    try:
+        with hold_lock(locks / f"{name}.lock", plan.task_folder(task), patience=0.0):
+            if not plan.is_done(task):
+                worker.execute(task)
+                return True
+    except LockHeldError:
+        pass
+    return False
+
+
+def _work_in_processes(plan: Plan, jobs: int, deadline: float | None, keep_models: bool) -> None:
+    context = multiprocessing.get_context("spawn")
+    processes = [
+        context.Process(target=_process, args=(plan, index, jobs, deadline, keep_models), name=f"study-{index}")
+        for index in range(jobs)
+    ]
+    try:
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+    finally:
+        for process in processes:
+            if process.is_alive():
+                process.terminate()
+                process.join()
+    if crashed := [process for process in processes if process.exitcode]:
+        logging.getLogger("sightline").warning(
+            "%d of %d processes ended early; see prepare.txt and output.txt of the runs in %s",
+            *(len(crashed), jobs, plan.folder),
+        )
+
+
+def _process(plan: Plan, index: int, jobs: int, deadline: float | None, keep_models: bool) -> None:
+    """One of several processes on this machine."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    use_gpu(index)
+    # Each process would otherwise start as many compilers as there are cores.
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, available_cores() // jobs)))
+    torch.set_num_threads(max(1, available_cores() // jobs))
+    try:
+        _work(plan, jobs, deadline, keep_models)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except SightlineError as error:
+        print(f"sightline: {error}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _end_with_parent() -> None:
+    """A killed study must not leave processes behind that go on writing."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+def use_gpu(index: int) -> None:
+    """Let this process see one of the GPUs only, in turn. Call it before anything is computed."""
+    count = torch.cuda.device_count()
+    if count > 1:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        names = visible.split(",") if visible else [str(number) for number in range(count)]
+        os.environ["CUDA_VISIBLE_DEVICES"] = names[index % len(names)]
+
+
+@contextmanager
+def _reporting(plan: Plan) -> Iterator[None]:
+    """Print a line for every task that is done, by whichever process, and the time that the rest will take."""
+    stop = threading.Event()
+    reporter = threading.Thread(target=_report, args=(plan, stop, sys.stderr), daemon=True)
+    reporter.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        reporter.join()
+
+
+def _report(plan: Plan, stop: threading.Event, stream: TextIO) -> None:
+    tasks = plan.tasks()
+    waiting = unfinished(plan, tasks)
+    work = sum(map(plan.weight, waiting))
+    print(f"{plan.name}: {len(tasks) - len(waiting)} of {len(tasks)} trainings are done", file=stream, flush=True)
+    started, done_work = time.monotonic(), 0.0
+    while True:
+        stopped = stop.wait(_POLL)
+        for task in [task for task in waiting if plan.is_done(task)]:
+            waiting.remove(task)
+            done_work += plan.weight(task)
+            left = (time.monotonic() - started) * (work - done_work) / done_work
+            remaining = f", about {_duration(left)} left" if waiting else ""
+            count = f"{len(tasks) - len(waiting)} of {len(tasks)}"
+            print(f"{count}{remaining}: {task.name}: {_outcome(plan, task)}", file=stream, flush=True)
+        if stopped:
+            return
+
+
+def _outcome(plan: Plan, task: Task) -> str:
+    if task.rate is not None:
+        loss = plan.trials(task.cell).get(task.rate)
+        return "failed" if loss is None else f"loss {loss:.4f}"
+    result = read_result(plan.task_folder(task) / "result.json")
+    if result.failure is not None:
+        return f"cannot run: {result.failure}"
+    means: dict[str, Any] = {name: result.mean(name) for name in ("loss", "psnr_moved", "rot_err", "return_ratio")}
+    return ", ".join(f"{name} {value:.4f}" for name, value in means.items() if value is not None) or "done"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} minutes"

@@ -1,0 +1,283 @@
+"""One training of a study: a run of a row and a seed, or a trial of a learning rate, from the clips to its result."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import json
+import math
+import shutil
+import sys
+import time
+from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sightline.cameras.token_grid import TokenGrid
+from sightline.data.rendered_store import RenderedStore
+from sightline.digests import json_digest
+from sightline.documents import read_json
+from sightline.errors import SightlineError
+from sightline.files import failure, write_atomic
+from sightline.locks import LockHeldError
+from sightline.settings import convert
+from sightline.study.bases import base_model
+from sightline.study.history import read_history, step_seconds
+from sightline.study.measure import Measurer, new_parameters, reciprocal_shares
+from sightline.study.plan import TIMING, TRIAL, Plan, Task
+from sightline.study.results import RunResult
+from sightline.study.study import Cell, Rate
+from sightline.timing import time_calls, warm_up
+from sightline.training import checkpoint
+from sightline.training.export import export, load_trained
+from sightline.training.objective import autocast
+from sightline.training.recipe import Recipe
+from sightline.training.trainer import train
+
+_TIMED_STEPS = 24
+_TIMED_CALLS = 20
+_CHECKPOINTS = 4  # of a run on its way, so that a killed one repeats little
+_HISTORY_CLIPS = 2  # held-out clips of the losses on the way; the result has many
+
+
+MEMORY_FULL = "the GPU's memory is full"
+
+
+def lack_of_memory(sentence: str) -> bool:
+    """Whether a run failed because other processes had taken the memory of the device."""
+    return MEMORY_FULL in sentence or "GiB per device" in sentence
+
+
+class OutOfTime(Exception):
+    """The time of the command is over; the rest is left to the next one."""
+
+
+class Worker:
+    """Executes tasks of a plan in one process. What consecutive tasks share (clips, encoder) stays in memory.
+
+    jobs: processes that share the device. deadline: the time of time.perf_counter() at which trainings stop with a checkpoint.
+    keep_models: export every trained model beside its result.
+    """
+
+    def __init__(self, plan: Plan, jobs: int = 1, deadline: float | None = None, keep_models: bool = False) -> None:
+        self.plan, self.jobs, self.deadline, self.keep_models = plan, jobs, deadline, keep_models
+        self.store = RenderedStore(plan.folder / "clips")
+        self._measurer: tuple[str, Measurer] | None = None
+        self.last_cell: Cell | None = None
+
+    def measurer(self, table: str) -> Measurer:
+        if self._measurer is None or self._measurer[0] != table:
+            recipe = self._with_base(self.plan.study.shared_recipe(table), table)
+            videos = self.plan.study.tables[table].videos
+            self._measurer = table, Measurer(recipe, videos, self.plan.study.measure, self.store)
+        return self._measurer[1]
+
+    def _with_base(self, recipe: Recipe, table: str) -> Recipe:
+        study = self.plan.study
+        name = study.tables[table].base
+        base = base_model(name, study.bases[name], self.plan.folder / "bases", self.store, self._seconds_left())
+        if base is None:
+            raise OutOfTime
+        return dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, base=base))
+
+    def prepare(self) -> None:
+        """Make what all processes wait for: bases, clips, and times of steps. It is done once; what fails here fails again in
+        the run that it is for, which says why."""
+        cells = self.plan.cells()
+        done = self.plan.folder / "locks" / f"prepared-{json_digest([cell.name for cell in cells])}"
+        if done.is_file():
+            return
+        for cell in cells:
+            try:
+                with self._log(self.plan.folder / "prepare.txt"):
+                    self.measurer(cell.table).prepare(self.plan.study.row_recipe(cell).data)
+                    if self.is_timed:
+                        self.timing(cell)
+            except (SightlineError, torch.OutOfMemoryError):
+                self._free()
+        write_atomic(done, "")
+
+    @property
+    def is_timed(self) -> bool:
+        return self.plan.study.measure.time or self.plan.study.seconds is not None
+
+    def execute(self, task: Task) -> None:
+        """Execute a task to its file. A row that cannot run has a result with one sentence instead of values."""
+        folder = self.plan.task_folder(task)
+        if self.last_cell not in (None, task.cell) and "torch._dynamo" in sys.modules:
+            torch.compiler.reset()  # each encoding compiles other code, and torch limits how often that may happen
+        self.last_cell = task.cell
+        try:
+            with self._log(folder / "output.txt"):
+                result = self._trial(task, folder) if task.rate is not None else self._run(task, folder)
+        except (OutOfTime, LockHeldError):
+            raise
+        except torch.OutOfMemoryError:
+            result = self._failed(
+                task, "the GPU's memory is full: expected fewer --jobs, or a smaller micro_batch_size."
+            )
+        except Exception as error:  # whatever is wrong with one row, the others run
+            result = self._failed(task, failure(error))
+        if isinstance(result, RunResult):
+            result.write(folder)
+        else:
+            write_atomic(folder / TRIAL, json.dumps(result) + "\n")
+        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+        self._free()
+
+    def _failed(self, task: Task, sentence: str) -> RunResult | dict[str, Any]:
+        if task.rate is not None:
+            return {"loss": None, "failure": sentence}
+        return RunResult(self.plan.name, task.cell.row, task.seed, task.cell.table, failure=sentence)
+
+    def _trial(self, task: Task, folder: Path) -> dict[str, Any]:
+        assert task.rate is not None
+        recipe = self._recipe(task.cell, task.seed, task.rate, self.plan.study.sweep_steps, folder)
+        model = self._trained(recipe, folder)
+        loss = self.measurer(task.cell.table).sweep_loss(model)
+        return {"loss": loss} if math.isfinite(loss) else {"loss": None, "failure": f"the held-out loss is {loss}."}
+
+    def _run(self, task: Task, folder: Path) -> RunResult:
+        cell = task.cell
+        recipe = self._recipe(cell, task.seed, self._best_rate(cell), self.steps(cell), folder)
+        if torch.cuda.is_available():
+            torch.cuda.reset_peak_memory_stats()
+        model = self._trained(recipe, folder)
+        state = checkpoint.read_state(checkpoint.list_checkpoints(folder / "checkpoints")[-1])
+        clips, metrics = self.measurer(cell.table)(model)
+        history, peak_gib = read_history(folder)
+        timing = self.timing(cell) if self.is_timed else {}
+        cost = {
+            "new_parameters": float(new_parameters(model)),
+            "step_seconds": step_seconds(folder),
+            "train_seconds": state.seconds,
+            "steps": float(state.step),
+            **({} if peak_gib is None else {"peak_gib": peak_gib}),
+            **timing,
+        }
+        optimizer = recipe.optimizer
+        facts = {"encoding_lr_scale": optimizer.encoding_lr_scale, "jobs": float(self.jobs), **reciprocal_shares(model)}
+        facts |= {f"sweep/{tried.name}": loss for tried, loss in self.plan.trials(cell).items() if loss is not None}
+        if self.keep_models and not (folder / "model").exists():
+            export(folder, folder / "model")
+        return RunResult(
+            self.plan.name,
+            cell.row,
+            task.seed,
+            cell.table,
+            clips,
+            metrics,
+            cost,
+            optimizer.learning_rate,
+            history,
+            facts,
+        )
+
+    def _best_rate(self, cell: Cell) -> Rate | None:
+        """The learning rates to train with; None for the recipe's own."""
+        rates = self.plan.study.rates
+        if len(rates) < 2:
+            return rates[0] if rates else None
+        losses = {rate: loss for rate, loss in self.plan.trials(cell).items() if loss is not None}
+        failed = [self.plan.failure(Task(cell, 0, rate)) or "" for rate in rates if rate not in losses]
+        if short := [sentence for sentence in failed if lack_of_memory(sentence)]:
+            raise SightlineError(short[0])  # all rows must have had the same trials
+        if not losses:
+            raise SightlineError(f"none of the learning rates could be tried: {failed[0]}")
+        return min(losses, key=lambda rate: losses[rate])
+
+    def steps(self, cell: Cell) -> int:
+        """The steps of a run: the study's, or as many as fit into its seconds."""
+        study = self.plan.study
+        if study.steps is not None:
+            return study.steps
+        assert study.seconds is not None
+        return max(1, round(study.seconds / self.timing(cell)["step_seconds"]))
+
+    def timing(self, cell: Cell) -> dict[str, float]:
+        """Seconds of a training step, and of a denoising step of one clip, measured once for all seeds of a row."""
+        folder = self.plan.folder / "timing" / cell.name
+        if not (folder / TIMING).is_file():
+            shutil.rmtree(folder / "run", ignore_errors=True)
+            seed = self.plan.study.seeds[0]
+            recipe = self._recipe(cell, seed, None, _TIMED_STEPS, folder / "run")
+            model = self._trained(recipe, folder / "run")
+            times = {
+                "step_seconds": step_seconds(folder / "run"),
+                "denoise_seconds": self._denoise_seconds(model, cell),
+            }
+            write_atomic(folder / TIMING, json.dumps(times) + "\n")
+            shutil.rmtree(folder / "run", ignore_errors=True)
+        return convert(dict[str, float], read_json(folder / TIMING, "the times of a row"), str(folder / TIMING))
+
+    @torch.no_grad()
+    def _denoise_seconds(self, model: Any, cell: Cell) -> float:
+        measurer = self.measurer(cell.table)
+        batch = measurer.feed.validation([0], measurer.device)
+        tokens = TokenGrid.from_latents(batch.latents.shape, model.config.patch_size).num_tokens
+        times = torch.full((1, tokens), 500.0, device=measurer.device)  # one per token, as the first frame is given
+        inputs: dict[str, Any] = {"timestep": times, "return_dict": False}
+        if hasattr(model, "encoding_layers"):
+            inputs["attention_kwargs"] = {"camera": batch.camera_tokens}
+
+        def step() -> None:
+            with autocast(measurer.recipe, measurer.device):
+                model(batch.latents, encoder_hidden_states=batch.text, **inputs)
+
+        warm_up(step, 3, measurer.device)
+        return time_calls(step, _TIMED_CALLS, measurer.device).median
+
+    def _recipe(self, cell: Cell, seed: int, rate: Rate | None, steps: int, output: Path) -> Recipe:
+        """The recipe of a row with its seed, length and learning rates. Nothing else may differ between rows."""
+        recipe = self._with_base(self.plan.study.row_recipe(cell), cell.table)
+        chosen = {} if rate is None else dataclasses.asdict(rate)
+        warmup = min(recipe.optimizer.warmup_steps, steps // 10)
+        limits: dict[str, Any] = {"max_steps": steps, "max_seconds": None, "warmup_steps": warmup}
+        every = max(1, steps // self.plan.study.measure.history)
+        validation = dataclasses.replace(recipe.validation, every_steps=every, num_clips=_HISTORY_CLIPS, num_videos=0)
+        return dataclasses.replace(
+            recipe,
+            seed=seed,
+            optimizer=dataclasses.replace(recipe.optimizer, **limits, **chosen),
+            validation=validation,
+            checkpointing_steps=max(1, -(-steps // _CHECKPOINTS)),
+            checkpoints_total_limit=1,
+            report_to="none",
+            output=str(output),
+        )
+
+    def _trained(self, recipe: Recipe, folder: Path) -> Any:
+        """Train, or go on with an interrupted training, and return the model to measure: the averaged weights, uncompiled."""
+        train(recipe, "latest", self._seconds_left(), self.store)
+        last = checkpoint.list_checkpoints(folder / "checkpoints")[-1]
+        if checkpoint.read_state(last).step < recipe.optimizer.max_steps:
+            raise OutOfTime
+        plain = dataclasses.replace(recipe.model, compile=False, gradient_checkpointing=False)
+        model, _ = load_trained(folder, dataclasses.replace(recipe, model=plain))
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        return model.to(device).requires_grad_(False).eval()
+
+    def _seconds_left(self) -> float | None:
+        if self.deadline is None:
+            return None
+        left = self.deadline - time.perf_counter()
+        if left <= 0:
+            raise OutOfTime
+        return left
+
+    def _log(self, file: Path) -> ExitStack:
+        """What the libraries and the trainer print goes to a file beside the run."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        stack = ExitStack()
+        stream = stack.enter_context(file.open("a"))
+        stack.enter_context(redirect_stderr(stream))
+        stack.enter_context(redirect_stdout(stream))
+        return stack
+
+    @staticmethod
+    def _free() -> None:
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()

@@ -1,0 +1,46 @@
+"""The report of a study's folder, in the order of the study's tables and rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sightline.errors import SightlineError
+from sightline.study.claims import JudgedClaim, judge_claims
+from sightline.study.page import Section
+from sightline.study.plan import Plan, read_plan
+from sightline.study.report import write_report
+from sightline.study.results import RunResult, read_results
+from sightline.study.tables import Cell, Sheet
+
+Printed = tuple[str, list[str], list[list[str]]]  # title, header, rows
+
+
+def ordered_results(plan: Plan) -> list[RunResult]:
+    """The finished runs of a folder, as the study orders its tables, rows and seeds."""
+    tables, rows, seeds = (list(names) for names in (plan.study.tables, plan.study.rows, plan.study.seeds))
+    known = [run for run in read_results(plan.folder) if run.table in tables and run.row in rows and run.seed in seeds]
+    return sorted(known, key=lambda run: (tables.index(run.table), rows.index(run.row), seeds.index(run.seed)))
+
+
+def report_folder(plan: Plan) -> list[Section]:
+    """Write the report of a study into its folder; returns what it shows. Empty, and nothing written, before the first result."""
+    results = ordered_results(plan)
+    return write_report(results, plan.folder, plan.study.title) if results else []
+
+
+def judge_folders(folders: Sequence[Path]) -> list[JudgedClaim]:
+    """Every claim of the paper, by the results of one or more studies."""
+    results = [run for folder in folders for run in ordered_results(read_plan(folder))]
+    if not results:
+        raise SightlineError("the folders hold no result: expected those of studies with finished runs.")
+    return judge_claims(results, everything=True)
+
+
+def printed(sheet: Sheet) -> Printed:
+    """A table for the terminal."""
+    return sheet.title, sheet.head, [[_text(cell) for cell in row] for row in sheet.rows]
+
+
+def _text(cell: Cell) -> str:
+    return f"{cell.text}{'*' if cell.bold else ''} {cell.interval}".rstrip()

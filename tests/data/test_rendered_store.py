@@ -1,0 +1,57 @@
+"""The store of rendered clips: one rendering for all runs, in any combination of the sources."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from sightline.data import rendered_latents
+from sightline.data.clip_spec import ClipSpec
+from sightline.data.clips import Clips
+from sightline.data.encode import load_encoder
+from sightline.data.rendered_latents import RenderedLatents
+from sightline.data.rendered_store import RenderedStore
+from sightline.data.sources import open_sources
+from sightline.errors import SightlineError
+
+ORBIT, WALK = "worlds:orbit?clips=3", "worlds:walkthrough?clips=2"
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    return load_encoder("tiny:pixels")
+
+
+def latents_of(encoder, store, *sources):
+    clips = Clips(open_sources(sources), ClipSpec(5, width=16, height=16))
+    return RenderedLatents(clips, range(len(clips)), encoder, (1, 2, 2), 16, keep_in_memory=True, store=store)
+
+
+def test_every_source_is_rendered_once_for_all_combinations(encoder, tmp_path, monkeypatch):
+    expected = latents_of(encoder, None, ORBIT, WALK).read([4, 0, 2])
+    latents_of(encoder, RenderedStore(tmp_path), ORBIT)
+    latents_of(encoder, RenderedStore(tmp_path), WALK)
+    assert len(list(tmp_path.iterdir())) == 2
+    monkeypatch.setattr(rendered_latents, "render_batches", lambda *_: pytest.fail("rendered again"))
+    store = RenderedStore(tmp_path)
+    read = latents_of(encoder, store, ORBIT, WALK)
+    assert read.names[2:4] == [("orbit", "00000002@0"), ("walkthrough", "00000000@0")]
+    assert latents_of(encoder, store, ORBIT, WALK)._memory is read._memory  # a second run of the process reads no file
+    batch = read.read([4, 0, 2])
+    for name in ("latents", "text"):
+        torch.testing.assert_close(getattr(batch, name), getattr(expected, name))
+    torch.testing.assert_close(batch.camera_tokens.rows, expected.camera_tokens.rows)
+
+
+def test_other_settings_are_other_files(encoder, tmp_path):
+    latents_of(encoder, RenderedStore(tmp_path), ORBIT)
+    latents_of(encoder, RenderedStore(tmp_path), "worlds:orbit?clips=3&unit=metre")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_damaged_file_is_refused_in_one_sentence(encoder, tmp_path):
+    latents_of(encoder, RenderedStore(tmp_path), ORBIT)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-10])
+    with pytest.raises(SightlineError, match="expected rendered clips"):
+        latents_of(encoder, RenderedStore(tmp_path), ORBIT)

@@ -1,0 +1,172 @@
+"""Running a study: rows x seeds to results, rows that cannot run, shares, kills."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import sys
+
+import pytest
+
+from sightline.errors import SightlineError
+from sightline.study import run_one
+from sightline.study.merge import merge_shares
+from sightline.study.plan import Plan, Share, read_plan
+from sightline.study.results import RunResult, read_results
+from sightline.study.run import run_study
+from sightline.study.study import Rate
+from sightline.training import checkpoint, trainer
+
+
+def measured(folder):
+    """Everything of the results but times."""
+    return [
+        (one.table, one.row, one.seed, one.clips, one.metrics, one.history, one.facts, one.learning_rate, one.failure)
+        for one in read_results(folder)
+    ]
+
+
+@pytest.fixture(scope="module")
+def quick(small):
+    return dataclasses.replace(small, rows={"SCoPE": small.rows["SCoPE"]})
+
+
+@pytest.fixture(scope="module")
+def undisturbed(quick, tmp_path_factory):
+    """The results of a study that was run at once."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    run_study(Plan(quick, "quick", folder))
+    return measured(folder)
+
+
+def test_rows_and_seeds_become_results_without_av(small, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "av", None)
+    every = dataclasses.replace(small.measure, groups=("loss", "video", "revisit"), history=2)
+    study = dataclasses.replace(small, seeds=(0,), measure=every, rates=(Rate(2e-3), Rate(1.0)), sweep_steps=1)
+    assert run_study(Plan(study, "small", tmp_path)) == []
+    results = {one.row: one for one in read_results(tmp_path)}
+    assert set(results) == set(study.rows)
+    assert results["UCPE"].failure.endswith("ratio is 3: expected a divisor of the layer's 4 heads.")
+    assert not results["UCPE"].metrics
+    scope, rerope = results["SCoPE"], results["ReRoPE"]
+    assert scope.failure is None and scope.learning_rate == 2e-3
+    assert scope.facts["sweep/0.002x1"] < scope.facts["sweep/1x1"]
+    loops = [f"{scope.clips['video'][0]}/loop_{loop}" for loop in ("truck", "orbit", "dolly", "nonpalindromic")]
+    assert len(scope.clips["loss"]) == 2 and len(scope.clips["video"]) == 1 and scope.clips["revisit"] == loops
+    expected = ("loss", "loss_another_camera", "psnr_moved", "rot_err", "trans_err", "ate_rescaled", "return_ssim")
+    assert set(expected) <= set(scope.metrics) and "return_lpips" not in scope.metrics
+    assert (
+        scope.cost["new_parameters"] == 4 * (2 * 96 * 7 + 2 * 96 + 2 + 16 + 16 + 96 * 17) and scope.cost["steps"] == 2
+    )
+    assert [step for step, _ in scope.history["alpha_q/3"]] == [1, 2] and scope.history["alpha_q/3"][-1][1] != 0
+    assert 0 < scope.facts["reciprocal_share"] <= 1
+    assert rerope.clips == scope.clips and "reciprocal_share" not in rerope.facts
+    assert not list(tmp_path.glob("runs/*/*/checkpoints")) and not list(tmp_path.glob("**/*.lock"))
+
+
+def test_rows_of_one_seed_see_the_same_clips_and_noise(quick, small, tmp_path, monkeypatch):
+    seen = []
+    real = trainer.flow_matching_loss
+    monkeypatch.setattr(
+        trainer,
+        "flow_matching_loss",
+        lambda model, batch, drawn: seen.append((batch.latents, drawn.noise, drawn.sigma)) or real(model, batch, drawn),
+    )
+    rows = {name: small.rows[name] for name in ("SCoPE", "ReRoPE")}
+    study = dataclasses.replace(quick, rows=rows, seeds=(5,), steps=1)
+    run_study(Plan(study, "small", tmp_path))
+    first, second = seen[:1], seen[1:]
+    assert len(seen) == 2 and all(
+        (a == b).all() for one, two in zip(first, second, strict=True) for a, b in zip(one, two, strict=True)
+    )
+
+
+def test_two_shares_merged_are_one_run(quick, undisturbed, tmp_path):
+    for number in (1, 2):
+        run_study(Plan(quick, "quick", tmp_path / f"share-{number}", Share(number, 2)))
+    shares = [tmp_path / "share-1", tmp_path / "share-2"]
+    assert [len(read_results(share)) for share in shares] == [1, 1]
+    merge_shares(shares, tmp_path / "merged")
+    assert measured(tmp_path / "merged") == undisturbed
+    assert run_study(read_plan(tmp_path / "merged")) == []  # nothing is left to do
+
+
+def test_different_results_of_one_run_are_not_merged(quick, tmp_path):
+    for number, value in enumerate((0.5, 0.25)):
+        Plan(quick, "quick", tmp_path / str(number)).write_study()
+        RunResult("quick", "SCoPE", 0, "all", {"loss": ["a"]}, {"loss": [value]}).write(
+            tmp_path / str(number) / "runs/all_SCoPE/0"
+        )
+    with pytest.raises(SightlineError, match="hold different results of all, SCoPE, seed 0: expected every run in one"):
+        merge_shares([tmp_path / "0", tmp_path / "1"], tmp_path / "merged")
+    failed = RunResult("quick", "SCoPE", 0, "all", failure="the GPU's memory is full.")
+    failed.write(tmp_path / "1/runs/all_SCoPE/0")
+    merge_shares([tmp_path / "1", tmp_path / "0"], tmp_path / "merged")
+    assert read_results(tmp_path / "merged")[0].metrics == {
+        "loss": [0.5]
+    }  # one that failed elsewhere counts as finished
+
+
+def test_a_folder_of_another_study_is_refused_but_may_get_more_seeds(quick, tmp_path):
+    Plan(quick, "quick", tmp_path).write_study()
+    with pytest.raises(SightlineError, match="holds a study with steps 2: expected 4, or another folder"):
+        run_study(Plan(dataclasses.replace(quick, steps=4), "quick", tmp_path))
+    Plan(dataclasses.replace(quick, seeds=(7,)), "quick", tmp_path).write_study()
+    assert read_plan(tmp_path).study.seeds == (0, 1, 7)
+
+
+def killed(plan, module, name, call):
+    """Run a study in a process of its own, which is killed with SIGKILL at the given call of a function, counted from 0."""
+    if (child := os.fork()) == 0:
+        real, calls = getattr(module, name), iter(range(10**6))
+
+        def deadly(*arguments, **options):
+            if next(calls) == call:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*arguments, **options)
+
+        setattr(module, name, deadly)
+        run_study(plan)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), "the study ended before the call"
+
+
+def test_a_study_that_was_killed_ten_times_gives_the_same_results(quick, undisturbed, tmp_path):
+    plan = Plan(quick, "quick", tmp_path)
+    killed(plan, trainer, "make_feed", 0)
+    killed(plan, trainer, "set_learning_rate", 0)
+    killed(plan, trainer, "set_learning_rate", 1)
+    killed(plan, checkpoint, "save_shards", 1)  # in the middle of a checkpoint
+    killed(plan, checkpoint, "mark_validated", 0)
+    killed(plan, run_one, "load_trained", 0)  # between training and measuring
+    killed(plan, run_one, "reciprocal_shares", 0)
+    killed(plan, RunResult, "write", 0)
+    killed(plan, run_one.shutil, "rmtree", 0)  # after the result, before its checkpoints are removed
+    killed(plan, trainer, "set_learning_rate", 1)  # in the second run
+    assert len(read_results(plan.folder)) == 1
+    run_study(plan)
+    assert measured(plan.folder) == undisturbed
+
+
+def test_a_failed_run_is_tried_again_by_the_next_command(quick, tmp_path, monkeypatch):
+    def full(*_, **__):
+        raise run_one.torch.OutOfMemoryError
+
+    plan = Plan(dataclasses.replace(quick, seeds=(0,)), "quick", tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(run_one, "train", full)
+        run_study(plan)
+    assert (
+        read_results(tmp_path)[0].failure
+        == "the GPU's memory is full: expected fewer --jobs, or a smaller micro_batch_size."
+    )
+    run_study(plan)
+    assert read_results(tmp_path)[0].failure is None
+
+
+def test_a_study_stops_after_the_given_time_and_goes_on(quick, tmp_path):
+    plan = Plan(dataclasses.replace(quick, seeds=(0,)), "quick", tmp_path)
+    assert len(run_study(plan, stop_after=1e-6)) == 1
+    assert run_study(plan) == []

@@ -1,0 +1,76 @@
+"""The report of a folder, and the claims by several folders."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sightline.cli.study import main
+from sightline.errors import SightlineError
+from sightline.study.plan import Plan
+from sightline.study.show import ordered_results, report_folder
+from sightline.study.study import read_study
+from tests.study.examples import invent_runs
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of the study `debug` with invented results, written in another order than the study's."""
+    monkeypatch.setattr("sightline.study.report.draw_plots", lambda *_: {})
+    plan = Plan(read_study("debug"), "debug", tmp_path / "debug")
+    plan.write_study()
+    for run in reversed(
+        invent_runs({"PRoPE": 0.0, "SCoPE": 0.1}, table="all", study="debug", seeds=2, metrics=("loss",))
+    ):
+        run.write(plan.folder / "runs" / f"all_{run.row}" / str(run.seed))
+    return plan.folder
+
+
+def test_rows_are_in_the_order_of_the_study(folder: Path) -> None:
+    plan = Plan(read_study("debug"), "debug", folder)
+    assert [(run.row, run.seed) for run in ordered_results(plan)] == [
+        ("SCoPE", 0), ("SCoPE", 1), ("PRoPE", 0), ("PRoPE", 1),
+    ]  # fmt: skip
+    [section] = report_folder(plan)
+    assert section.table.rows == ["SCoPE", "PRoPE"]
+    assert f"<title>{plan.study.title}</title>" in (folder / "report.html").read_text()
+    fewer = Plan(replace(plan.study, seeds=(1,)), "debug", folder)
+    assert {run.seed for run in ordered_results(fewer)} == {1}
+
+
+def test_show_prints_the_tables(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["show", str(folder)])
+    printed = capsys.readouterr().out
+    assert "SCoPE" in printed and "*" in printed and f"wrote {folder / 'report.html'}" in printed.replace("\n", "")
+
+
+def test_show_of_an_empty_folder_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = Plan(read_study("debug"), "debug", tmp_path)
+    plan.write_study()
+    main(["show", str(tmp_path)])
+    assert "has no result yet" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_claims_of_several_folders(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = Plan(read_study("main"), "main", tmp_path / "main")
+    plan.write_study()
+    for run in invent_runs({"UCPE": 0.0, "SCoPE": 0.1}, table="metres", metrics=("rot_err",)):
+        run.write(plan.folder / "runs" / f"metres_{run.row}" / str(run.seed))
+    file = tmp_path / "claims.md"
+    main(["claims", str(folder), str(plan.folder), "-o", str(file)])
+    line = next(
+        line
+        for line in file.read_text().splitlines()
+        if line.startswith("| SCoPE turns the camera more exactly than UCPE")
+    )
+    assert line.endswith("| holds |")
+    assert "1 holds" in capsys.readouterr().out
+
+
+def test_claims_need_results(tmp_path: Path) -> None:
+    from sightline.study.show import judge_folders
+
+    with pytest.raises(SightlineError, match="hold no result"):
+        judge_folders([])
