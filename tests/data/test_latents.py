@@ -52,3 +52,10 @@ def test_processes_make_the_same_in_the_same_order(monkeypatch):
     monkeypatch.setattr(batches, "_MIN_GROUPS", 2)
     monkeypatch.setattr(batches, "available_cores", lambda: 3)
     assert list(batches.map_in_processes(str, groups)) == inline == [str(group) for group in groups]
+
+
+def test_whole_clips_are_encoded_as_in_chunks():
+    encoder = ClipEncoder(tiny_pipeline())
+    video = torch.rand(2, 3, 9, 32, 32) * 2 - 1
+    whole = encoder.latents_of_whole_clips(video)
+    torch.testing.assert_close(whole, encoder.latents(video), atol=1e-5, rtol=1e-4)

@@ -21,7 +21,8 @@ from sightline.data.rendered_store import ClipsOfSource, RenderedStore
 from sightline.data.sampled_clips import SampledClips, sample_clips
 from sightline.worlds.batches import BATCH, map_in_processes, render_batches
 
-_ENCODED_AT_ONCE = 124  # clips of 33 x 128 x 128 that the VAE takes together; it takes four frames of them at a time
+_ENCODED_AT_ONCE = 124  # clips of 33 x 128 x 128 that the VAE takes together, four frames of them at a time
+_PIXELS_AT_ONCE = 1 << 25  # on a GPU: 62 such clips, all of their frames together
 
 
 def can_render_batches(clips: Clips) -> bool:
@@ -105,11 +106,13 @@ class RenderedLatents:
         frames = self.render(sampled)
         latents, condition = self.encode(frames)
         captions = [caption for clips in sampled for caption in clips.captions]
-        text = self.encoder.texts(captions, self.max_sequence_length)
+        distinct = list(dict.fromkeys(captions))  # clips of one scene share theirs
+        places = torch.tensor([distinct.index(caption) for caption in captions])
+        text = self.encoder.texts(distinct, self.max_sequence_length)
         cameras = CameraBatch.cat([clips.cameras for clips in sampled]).select(order).to(latents.device)
         here = order.to(latents.device)
-        text = text.to(latents.device)
-        batch = LatentBatch(latents[here], text[here], condition=None if condition is None else condition[here])
+        text = text.to(latents.device)[places[order].to(latents.device)]
+        batch = LatentBatch(latents[here], text, condition=None if condition is None else condition[here])
         return batch, cameras
 
     def render(self, sampled: list[SampledClips]) -> Tensor:  # -> [B, T, H, W, 3] uint8, on the VAE's device
@@ -122,11 +125,15 @@ class RenderedLatents:
     def encode(self, frames: Tensor) -> tuple[Tensor, Tensor | None]:  # [B, T, H, W, 3] -> [B, C, t, h, w] x2
         """Latents, and the condition of models that take one."""
         latents, conditions = [], []
+        encode, at_once = self.encoder.latents, _ENCODED_AT_ONCE
+        clips_at_once = _PIXELS_AT_ONCE // frames[0, ..., 0].numel()
+        if frames.is_cuda and clips_at_once and self.encoder.has_wan_vae:
+            encode, at_once = self.encoder.latents_of_whole_clips, clips_at_once
         with torch.autocast(frames.device.type, torch.bfloat16, enabled=frames.is_cuda):
-            for part in frames.split(_ENCODED_AT_ONCE):
+            for part in frames.split(at_once):
                 video = frames_to_video(part)
-                latents.append(self.encoder.latents(video))
+                latents.append(encode(video))
                 if self.encoder.has_condition:
                     video[:, :, 1:] = 0
-                    conditions += [with_first_frame_mask(one) for one in self.encoder.latents(video)]
+                    conditions += [with_first_frame_mask(one) for one in encode(video)]
         return torch.cat(latents), torch.stack(conditions) if conditions else None

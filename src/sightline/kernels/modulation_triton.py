@@ -1,8 +1,8 @@
 """Norms and residuals modulated by timestep, with a table of the distinct timesteps. They compute what `reference` defines.
 
 A program holds one token at full width. The gradient of the table sums over the tokens of each row: it multiplies by the one-hot
-matrix of the index, over a run of tokens, and torch adds up the partial sums of the runs. Each program of a large table has some of
-its rows, and passes over tokens of other rows without reading them.
+matrix of the index, over a run of tokens, and torch adds up the partial sums of the runs. Each program of a large table has
+some of its rows, and passes over tokens of other rows without reading them.
 """
 
 from __future__ import annotations

@@ -24,10 +24,10 @@ from rich.console import Console
 from rich.progress import Progress
 from torch import Tensor, nn
 
+from sightline.backbones import whole_sequence
 from sightline.data.encode import frames_to_video
 from sightline.errors import SightlineError
 from sightline.files import atomic_folder, write_atomic
-from sightline.lab import whole_sequence
 from sightline.lab.models import HELD_OUT_SEED, NUM_FRAMES, SIZE, lab_vae
 from sightline.worlds import STYLES, WorldBatch, sample_batch
 from sightline.worlds.batches import BATCH, map_in_processes, render_batches

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from sightline.backbones import whole_sequence
 from sightline.backbones.tiny import tiny_vae
-from sightline.lab import whole_sequence
 from sightline.lab.models import lab_vae
 
 

@@ -1,4 +1,4 @@
-"""Runs a Wan VAE on a whole clip at once, with the weights and the results of the stock one. For training.
+"""Runs a Wan VAE on a whole clip at once, with the weights and the results of the stock one: for training and for small clips.
 
 The stock VAE processes a clip in chunks of four frames and caches features between them. That saves memory but leaves a GPU
 idle. Without a cache, only its resampling layers behave differently; `prepare` makes them behave the same.
