@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.cameras import moves, se3
+from sightline.cameras.options import MoveOptions
 from sightline.cameras.plausibility import implausible
 from sightline.cameras.trajectory import Trajectory
 from tests.cameras.formats.format_samples import random_trajectory
@@ -53,6 +54,24 @@ def test_world_to_camera_matrices(shot: str, tmp_path: Path) -> None:
     torch.testing.assert_close(again.camera_to_world, trajectory.camera_to_world)
 
 
+FILMED = ["dolly:2+pan:30+handheld:2", "dolly:-2+pan:30+handheld:2", "truck:2+pan:30+handheld:2", "orbit:40+handheld:2"]
+
+
+@pytest.mark.parametrize("shot", FILMED)
+def test_world_to_camera_matrices_of_a_filmed_path(shot: str, tmp_path: Path) -> None:
+    """A hand that shakes the viewing direction shakes the path of the inverse matrices, at any origin of the world."""
+    path = tmp_path / "poses.npy"
+    for seed in range(5):
+        trajectory = moves.parse(f"{shot}:seed={seed}", frames=33, fps=4)
+        for one in (trajectory, elsewhere(trajectory)):
+            np.save(path, one.world_to_camera.numpy())
+            only(load_with_warnings(path), "(`--format matrices --direction world-to-camera`)?")
+            assert load_with_warnings(path, direction="world-to-camera") == []
+            np.save(path, one.camera_to_world.numpy())
+            assert load_with_warnings(path) == []
+            only(load_with_warnings(path, direction="world-to-camera"), "--direction camera-to-world`)?")
+
+
 @pytest.mark.parametrize(
     "trajectory, expected",
     [
@@ -70,6 +89,25 @@ def test_opengl_axes(trajectory: Trajectory, expected: str, tmp_path: Path) -> N
     only(load_with_warnings(path), expected)
     assert load_with_warnings(path, axes="opengl") == []
     torch.testing.assert_close(Trajectory.load(path, axes="opengl").camera_to_world, trajectory.camera_to_world)
+
+
+def test_opengl_axes_of_a_camera_that_looks_sideways(tmp_path: Path) -> None:
+    path = tmp_path / "poses.npy"
+    for degrees in (60, 90, -120):
+        start = moves.pan(degrees, frames=2).camera_to_world[1]
+        poses = start @ moves.dolly(2, frames=33).camera_to_world
+        np.save(path, (poses @ FLIP).numpy())
+        only(load_with_warnings(path), "upside down and move backward: are its camera axes OpenGL's")
+        assert load_with_warnings(path, axes="opengl") == []
+
+
+def test_a_world_with_y_up_is_plausible_where_its_axes_are_named(tmp_path: Path) -> None:
+    """Its cameras stand upright, although they are upside down to those of OpenCV."""
+    path = tmp_path / "poses.npy"
+    np.save(path, moves.dolly(2, frames=33).camera_to_world.numpy())  # OpenGL's: the camera moves along its own +z
+    assert load_with_warnings(path, axes="opengl") == []
+    np.save(path, (Z_UP @ moves.pan(20, frames=33).camera_to_world).numpy())
+    only(load_with_warnings(path, axes="opengl"), "are its camera axes OpenCV's (`--format matrices --axes opencv`)?")
 
 
 def test_opengl_axes_relative_to_the_first_camera(tmp_path: Path) -> None:
@@ -133,6 +171,29 @@ def test_jumps() -> None:
 
 def test_hundreds_of_metres() -> None:
     only(implausible(moves.truck(250, frames=9)), "moves 250 units from where it starts")
+
+
+@pytest.mark.parametrize(
+    "line, expected",
+    [
+        ("dolly in 1000", "the camera moves 1000 units from where it starts: expected less than 100"),
+        ("truck:60, truck:60", "the camera moves 120 units"),
+        ("zoom:28>2000", "the lens sees 1 degrees across: expected a focal length of less than 720 mm"),
+    ],
+)
+def test_amounts_of_moves(line: str, expected: str) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        MoveOptions().make(moves.MoveLine.read(line), 33, 832, 480)
+    only([str(one.message) for one in caught], expected)
+    assert str(caught[0].message).startswith(f"move '{moves.MoveLine.read(line)}': ")
+
+
+@pytest.mark.parametrize("line", ["dolly in 90", "zoom:20>700", "orbit:360", "crane up 10"])
+def test_usual_amounts_of_moves(line: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        MoveOptions().make(moves.MoveLine.read(line), 33, 832, 480)
 
 
 ORDINARY = [

@@ -55,6 +55,14 @@ def test_make_show_convert_compare(capsys: pytest.CaptureFixture[str]) -> None:
     assert Path("both.svg").exists()
 
 
+def test_where_the_camera_ends_is_said_in_words_and_far_moves_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("make", "truck:-1+dolly:-2") == 0
+    printed = capsys.readouterr()
+    assert "2.236 (1 left, 2 backward) scene" in printed.out and printed.err == ""
+    assert run("make --dry-run", "dolly in 1000") == 0
+    assert "note: move 'dolly in 1000': the camera moves 1000 units from where it starts" in capsys.readouterr().err
+
+
 def test_make_writes_nothing_unless_asked(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("make orbit:30") == 0
     assert "path length" in capsys.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -64,10 +65,15 @@ class MoveOptions(LensOptions):
     def make(
         self, line: MoveLine, frames: int, width: int, height: int, target_depth: float | None = None
     ) -> Trajectory:
-        """The trajectory of a line of moves. target_depth: where the option is not given."""
+        """The trajectory of a line of moves. target_depth: where the option is not given. Warns of implausible amounts."""
+        from sightline.cameras.plausibility import implausible_moves
+
         options: Any = _given(focal_mm=self.focal_mm, fps=self.fps, easing=self.easing)
         subject = target_depth if self.target_depth is None else self.target_depth
-        return line.trajectory(target_depth=subject, frames=frames, width=width, height=height, **options)
+        trajectory = line.trajectory(target_depth=subject, frames=frames, width=width, height=height, **options)
+        for sentence in implausible_moves(trajectory):
+            warnings.warn(f"move {str(line)!r}: {sentence}", stacklevel=2)
+        return trajectory
 
 
 @dataclass(frozen=True, kw_only=True)

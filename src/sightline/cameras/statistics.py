@@ -43,6 +43,8 @@ class TrajectoryStatistics:
     """Largest distance of a camera centre from the first one."""
     net_displacement: float
     """Distance of the last camera centre from the first one."""
+    net_translation: tuple[float, float, float]
+    """The last camera centre as the first camera sees it: right, down, forward."""
     loop_gap: float
     """Net displacement over the extent: 0 where the trajectory is closed or does not move."""
     total_turn: float
@@ -95,6 +97,7 @@ def trajectory_statistics(trajectory: Trajectory, token_grid: tuple[int, int] = 
     steps, turns = _steps(trajectory), _turns(trajectory)
     from_first = (trajectory.positions - trajectory.positions[0]).norm(dim=-1)
     extent, net = float(from_first.max()), float(from_first[-1])
+    x, y, z = trajectory.anchored().positions[-1].tolist()
     focal_mm = trajectory.intrinsics[:, 0, 0] * (lens.FULL_FRAME_MM / trajectory.width)
     fov = _horizontal_fov(trajectory)
     return TrajectoryStatistics(
@@ -103,6 +106,7 @@ def trajectory_statistics(trajectory: Trajectory, token_grid: tuple[int, int] = 
         path_length=float(steps.sum()),
         extent=extent,
         net_displacement=net,
+        net_translation=(x, y, z),
         loop_gap=net / extent if extent > 0 else 0.0,
         total_turn=float(turns.sum()),
         net_turn=float(se3.rotation_angle(trajectory.rotations[0].T @ trajectory.rotations[-1]).rad2deg()),

@@ -205,7 +205,7 @@ class Trajectory:
         from sightline.cameras.plausibility import implausible
 
         trajectory = load(path, format=format, **options)
-        for sentence in implausible(trajectory):
+        for sentence in implausible(trajectory, axes=options.get("axes"), direction=options.get("direction")):
             warnings.warn(f"{path}: {sentence}", stacklevel=2)
         return trajectory
 

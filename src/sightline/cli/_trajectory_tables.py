@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from sightline.cli._console import print_line, print_table
 
 if TYPE_CHECKING:
+    from sightline.cameras.statistics import TrajectoryStatistics
     from sightline.cameras.trajectory import Trajectory
 
 
@@ -33,7 +34,7 @@ def print_statistics(title: str, trajectory: Trajectory) -> None:
         ("lens", f"{format_range(*statistics.focal_mm)} mm, {format_range(*statistics.horizontal_fov)} degrees across"),
         ("path length", f"{statistics.path_length:.4g} {unit}"),
         ("extent", f"{statistics.extent:.4g} {unit} at most from the first camera"),
-        ("first to last", f"{statistics.net_displacement:.4g} {unit}, {statistics.net_turn:.4g} degrees"),
+        ("first to last", f"{_net_translation(statistics)} {unit}, {statistics.net_turn:.4g} degrees"),
         ("loop gap", f"{statistics.loop_gap:.2%} of the extent"),
         ("total turn", f"{statistics.total_turn:.4g} degrees"),
         ("largest step", f"{statistics.largest_step:.4g} {unit}, {statistics.largest_turn:.4g} degrees"),
@@ -41,6 +42,14 @@ def print_statistics(title: str, trajectory: Trajectory) -> None:
         ("m = 0", f"{moment.zero_fraction:.2%} of the tokens, {columns}x{rows} a frame"),
     ]
     print_table(title, ("", ""), lines)
+
+
+def _net_translation(statistics: TrajectoryStatistics) -> str:
+    """Where the last camera is, in words: a file of another convention shows as a wrong direction."""
+    axes = zip(statistics.net_translation, ("right", "down", "forward"), ("left", "up", "backward"), strict=True)
+    least = 0.005 * statistics.net_displacement  # what is shorter would be rounded away
+    parts = [f"{abs(value):.3g} {word if value > 0 else other}" for value, word, other in axes if abs(value) > least]
+    return f"{statistics.net_displacement:.4g}{' (' + ', '.join(parts) + ')' if parts else ''}"
 
 
 def print_summary(names: Sequence[str], trajectories: Sequence[Trajectory]) -> None:
