@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from torch import nn
 
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.training import model as training_model
-from sightline.training import sampler, trainer
+from sightline.training import sampler, trainer, validation
 from sightline.training.model import build_model, load_base, warn_of_other_experts_noise
 from sightline.training.sampler import load_sampler
 from tests.conftest import start_two
@@ -50,6 +51,36 @@ def test_both_experts_are_on_the_device_while_videos_are_made_and_only_then(pair
         assert getattr(pipe, component) is model and getattr(pipe, other_name) is other
     assert moves[1:] == [(True, ("cpu",))] and "forward" not in vars(other) | vars(model)
     assert getattr(loaded.pipe, component) is None  # a pipeline would keep the model's memory
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("component, low, high", [("transformer", 0.9, 1.0), ("transformer_2", 0.0, 0.9)])
+def test_either_expert_is_trained_and_validated_on_a_gpu(pair, monkeypatch, component, low, high, dtype):
+    """From training to videos of both experts, the other of which waits on the CPU between the validations."""
+    recipe = changed(changed(pair, "model", component=component), "objective", sigma_min=low, sigma_max=high)
+    recipe = changed(changed(recipe, dtype=dtype), "validation", every_steps=1, num_inference_steps=4)
+    places, used, others = [], [], []
+
+    def watch(*arguments, **options):
+        loaded = load_sampler(*arguments, **options)
+        (other,) = loaded.others.values()
+        others.append(other)
+        other.register_forward_hook(lambda module, inputs, output: used.append(output[0].device.type))
+        return loaded
+
+    def write(model, *arguments, real=validation.write_samples):
+        places.append(others[0].blocks[0].attn1.to_q.weight.device.type)
+        real(model, *arguments)
+        places.append(others[0].blocks[0].attn1.to_q.weight.device.type)
+
+    monkeypatch.setattr(trainer, "load_sampler", watch)
+    monkeypatch.setattr(validation, "write_samples", write)
+    run = Path(trainer.train(recipe))
+    assert places == ["cpu"] * 4  # before and after the videos of two steps
+    assert set(used) == {"cuda"}
+    assert len(list((run / "samples").iterdir())) == 2 * 3
+    assert len(scores_of(run)) == 3 and all(math.isfinite(score) for score in scores_of(run).values())
 
 
 @pytest.mark.parametrize("component, low, high", [("transformer", 0.9, 1.0), ("transformer_2", 0.0, 0.9)])
