@@ -10,44 +10,16 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 import tyro
-from diffusers import AutoencoderKLWan, UniPCMultistepScheduler, WanTransformer3DModel
-from transformers import UMT5Config, UMT5EncoderModel
 
 import sightline as sl
-from sightline.backbones.stock import WanImageToVideoPipeline
-from sightline.backbones.tiny import tiny_tokenizer
 from sightline.backbones.wan_configs import TI2V_5B
+from sightline.bench.random_pipeline import random_pipeline
 from sightline.timing import StepTimer, peak_gpu_gib, reset_peak_memory, synchronized_time
-
-
-def random_pipeline(
-    transformer: Mapping[str, Any], vae: Mapping[str, Any], device: torch.device
-) -> WanImageToVideoPipeline:
-    torch.manual_seed(0)
-    text = UMT5Config(vocab_size=128, d_model=transformer["text_dim"], d_kv=64, d_ff=1024, num_layers=1, num_heads=8)
-    with torch.device(device):
-        parts = {
-            "transformer": WanTransformer3DModel(**transformer).to(torch.bfloat16),
-            "vae": AutoencoderKLWan(**vae),
-            "text_encoder": UMT5EncoderModel(text).to(torch.bfloat16),
-        }
-    scheduler = UniPCMultistepScheduler(
-        prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=TI2V_5B.flow_shift
-    )
-    pipe = WanImageToVideoPipeline(tokenizer=tiny_tokenizer(), scheduler=scheduler, expand_timesteps=True, **parts)
-    sl.attach_camera(pipe, sl.Scope())
-    with torch.no_grad():
-        for layer in pipe.transformer.encoding_layers:  # as if trained: a zero would hide a broken addition
-            layer.alpha_q.fill_(0.3)
-            layer.alpha_k.fill_(0.3)
-    return pipe.to(device)
 
 
 def main(
@@ -55,7 +27,11 @@ def main(
     compile: bool = False, output: Path | None = None,
 ) -> None:  # fmt: skip
     device = torch.device("cuda")
-    pipe = random_pipeline(TI2V_5B.transformer, TI2V_5B.vae, device)
+    pipe = sl.attach_camera(random_pipeline(TI2V_5B, device), sl.Scope())
+    with torch.no_grad():
+        for layer in pipe.transformer.encoding_layers:  # as if trained: a zero would hide a broken addition
+            layer.alpha_q.fill_(0.3)
+            layer.alpha_k.fill_(0.3)
     if compile:
         pipe.transformer.compile_repeated_blocks(fullgraph=True)
     trajectory = sl.moves.orbit(degrees=30, target_depth=2.0, frames=num_frames, width=width, height=height)

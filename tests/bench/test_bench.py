@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-from benchmarks import cost_growth, profile_step
+from benchmarks import cost_growth, efficiency_5b, profile_step
 from sightline.backbones import fused
 from sightline.bench import run
 from sightline.bench.clocks import medians
@@ -118,6 +118,16 @@ def test_the_scripts_of_growth_and_of_profiles(tmp_path, capsys, monkeypatch):
     assert "sweep fused: " in (told := capsys.readouterr().out) and "aten::addmm" in told
     with pytest.raises(SightlineError, match="rows has 'scope quick'"):
         profile_step.main(rows=("roofline", "scope quick"), tiny=True)
+
+
+def test_the_script_of_the_paper_s_efficiency_table(tmp_path):
+    efficiency_5b.main(num_inference_steps=2, output=tmp_path / "table", folder=tmp_path, tiny=True)
+    results = json.loads((tmp_path / "table/results.json").read_text())
+    assert [method["label"] for method in results["methods"]] == ["ucpe", "prope", "scope"]
+    assert all(method["failure"] is None and method["step_seconds"]["mean"] > 0 for method in results["methods"])
+    assert "num_inference_steps is 2, the paper's 50" in results["settings"]["paper"]["deviations"]
+    assert "| scope | Additive Q/K injection |" in (tmp_path / "table/table.md").read_text()
+    assert [path.name for path in tmp_path.iterdir()] == ["table"]
 
 
 @pytest.mark.usefixtures("quick")

@@ -1,0 +1,32 @@
+"""A pipeline of a released configuration with random weights: it generates noise in the time and memory of the release."""
+
+from __future__ import annotations
+
+import torch
+from diffusers import AutoencoderKLWan, UniPCMultistepScheduler, WanTransformer3DModel
+from transformers import UMT5Config, UMT5EncoderModel
+
+from sightline.backbones.stock import WanImageToVideoPipeline
+from sightline.backbones.tiny import tiny_tokenizer
+from sightline.backbones.wan_configs import WanConfig
+
+
+def random_pipeline(config: WanConfig, device: torch.device) -> WanImageToVideoPipeline:
+    """A pipeline with one expert, in bfloat16 except for the VAE.
+
+    The text encoder is one layer of its width: a prompt is encoded once, and its 11 GB would hide what a step needs.
+    """
+    torch.manual_seed(0)
+    width = config.transformer["text_dim"]
+    text = UMT5Config(vocab_size=128, d_model=width, d_kv=64, d_ff=1024, num_layers=1, num_heads=8)
+    with torch.device(device):
+        parts = {
+            "transformer": WanTransformer3DModel(**config.transformer).to(torch.bfloat16),
+            "vae": AutoencoderKLWan(**config.vae),
+            "text_encoder": UMT5EncoderModel(text).to(torch.bfloat16),
+        }
+    scheduler = UniPCMultistepScheduler(
+        prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=config.flow_shift
+    )
+    pipe = WanImageToVideoPipeline(tokenizer=tiny_tokenizer(), scheduler=scheduler, **config.pipeline, **parts)
+    return pipe.to(device)
