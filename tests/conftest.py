@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import faulthandler
 import itertools
 import math
 import os
@@ -13,8 +12,6 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from hypothesis import HealthCheck, settings
 
 if not torch.cuda.is_available():
@@ -39,21 +36,6 @@ TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5, torch.bfloat16: 2e-2}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest first, so that no process is left alone with them at the end."""
     items.sort(key=lambda item: item.path.name not in LONGEST)
-
-
-def start_two(worker: Callable[..., None], *arguments: Any) -> None:
-    """worker(rank, port, *arguments) in two processes, which find each other at that port of this machine.
-
-    This process listens at the port from the start, as torchrun does, so that no other program can take it meanwhile.
-    """
-    store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-    mp.spawn(_traced, args=(worker, store.port, *arguments), nprocs=2)
-
-
-def _traced(rank: int, worker: Callable[..., None], *arguments: Any) -> None:
-    faulthandler.enable()  # a crash tells where
-    os.environ["TORCHELASTIC_USE_AGENT_STORE"] = "True"  # rank 0 too connects to the port instead of opening it
-    worker(rank, *arguments)
 
 
 def count_calls(work: Callable[[], object]) -> int:

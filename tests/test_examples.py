@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
+from runpy import run_path
 
 import pytest
+
+from tests.processes import call_in_process
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 WRITES = {
@@ -31,9 +31,8 @@ def test_every_example_is_listed():
 
 @pytest.mark.parametrize("name", sorted(WRITES))
 def test_example(name, tmp_path):
-    command = [sys.executable, str(EXAMPLES / name), "--output", str(tmp_path), *SMALL.get(name, [])]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
+    options = ["--output", str(tmp_path), *SMALL.get(name, [])]
+    ran = call_in_process(run_path, str(EXAMPLES / name), None, "__main__", argv=options, cwd=tmp_path)
     assert ran.returncode == 0, ran.stderr[-2000:]
     assert WRITES[name] <= {path.name for path in tmp_path.iterdir()}
     if name.startswith("01"):

@@ -15,7 +15,8 @@ from sightline.backbones.tiny import tiny_transformer
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Scope
-from tests.conftest import model_inputs, random_trajectory, start_two, wake
+from tests.conftest import model_inputs, random_trajectory, wake
+from tests.processes import start_two
 
 BATCH = 2
 

@@ -8,10 +8,9 @@ import multiprocessing
 import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import torch
 from PIL import Image
 
 import sightline.data.cache as cache_module
+from sightline import cli
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.data.cache import CacheWriter
 from sightline.data.cached import CachedClips
@@ -34,6 +34,7 @@ from sightline.errors import SightlineError
 from tests.conftest import count_calls, kill_after_calls
 from tests.data.conftest import make_take
 from tests.data.layouts import write_dl3dv, write_re10k
+from tests.processes import start_two
 
 SPEC = ClipSpec(num_frames=5, width=32, height=32, hop=3)
 CLIPS = 12  # 5 + 7 windows, less the broken ones
@@ -250,30 +251,32 @@ def test_shares_of_three_processes_make_the_same_cache(
     assert bytes_of(tmp_path) == bytes_of(undisturbed)
 
 
+def cache_by_command(rank: int, port: int, arguments: list[str], folder: Path) -> None:
+    """The command in one of two processes, with the environment that torchrun gives it; what it prints goes to a file."""
+    place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
+    place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    os.environ.update({name: str(value) for name, value in place.items()})
+    with (folder / f"printed-{rank}").open("w") as file, redirect_stdout(file), redirect_stderr(file):
+        assert cli.main(arguments) == 0
+
+
 def test_two_processes_end_what_a_killed_one_began(tmp_path: Path, data: Path, model: Path):
     """The command itself: begun by one process that is killed, ended by two, against an undisturbed one."""
     verb = ["data", "cache", f"re10k:{data / 're10k'}", f"dl3dv:{data / 'dl3dv'}", "--model", str(model)]
     verb += ["--num-frames", "5", "--hop", "3", "--size", "32x32", "--shard-clips", "2", "--part", "all"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    verb += ["-o", str(tmp_path / "two")]
 
-    began = subprocess.Popen([sys.executable, "-m", "sightline", *verb, "-o", str(tmp_path / "two")], env=environment)
+    began = multiprocessing.get_context("forkserver").Process(target=cli.main, args=(verb,))
+    began.start()
     while not list((tmp_path / "two").glob("shard-*")):
-        assert began.poll() in (None, 0)  # 0: it ended after this look at the folder, and the next one finds its shards
+        # 0: it ended after this look at the folder, and the next one finds its shards
+        assert began.exitcode in (None, 0)
         time.sleep(0.02)
     began.kill()
-    began.wait()
-    # torchrun, which is what `accelerate launch` starts on several GPUs; on a CPU it starts one process whatever is asked.
-    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    launched = subprocess.run(
-        [*launch, "-m", "sightline", *verb, "-o", str(tmp_path / "two")],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert launched.returncode == 0, launched.stderr
-    assert (launched.stdout + launched.stderr).count(
-        "cached "
-    ) == 1  # two processes shared the work, neither did it all
+    began.join()
+    start_two(cache_by_command, verb, tmp_path)
+    printed = "".join((tmp_path / f"printed-{rank}").read_text() for rank in range(2))
+    assert printed.count("cached ") == 1  # two processes shared the work, neither did it all
 
     writer = CacheWriter(tmp_path / "one", clips_of(data), load_encoder(model), str(model), shard_clips=2)
     writer.prepare()

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,6 +24,7 @@ from sightline.encodings import (
 )
 from sightline.errors import SightlineError
 from sightline.training.overrides import override_encoding
+from tests.processes import call_in_process
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "06_add_an_encoding.py"
 
@@ -150,17 +148,10 @@ def test_recipes_and_the_bench_take_a_registered_name(monkeypatch):
         variant(base, "nope", "eager", setting)
 
 
-CHILD = """
-import json, sys
-from pathlib import Path
-import sightline as sl
-from sightline.backbones.tiny import tiny_transformer
-
-folder = Path(sys.argv[1])
-weights = sl.load_camera(tiny_transformer("ti2v-5b"), folder / "camera.safetensors")
-model = sl.CameraWanTransformer3DModel.from_pretrained(folder / "model")
-print(json.dumps([weights.encoding.to_config(), model.encoding.to_config()]))
-"""
+def load_both(folder):
+    weights = sl.load_camera(tiny_transformer("ti2v-5b"), folder / "camera.safetensors")
+    model = sl.CameraWanTransformer3DModel.from_pretrained(folder / "model")
+    print(json.dumps([weights.encoding.to_config(), model.encoding.to_config()]))
 
 
 @pytest.mark.parametrize("how", ["plugin", "entry point", None])
@@ -170,15 +161,10 @@ def test_a_new_process_loads_the_weights_of_an_encoding_from_outside(how, tmp_pa
     model = sl.CameraWanTransformer3DModel.from_transformer(tiny_transformer("ti2v-5b"), encoding)
     sl.save_camera(model, tmp_path / "camera.safetensors")
     model.save_pretrained(tmp_path / "model")
-    environment = {name: value for name, value in os.environ.items() if name != registry.PLUGINS_VARIABLE}
-    if how == "plugin":
-        environment[registry.PLUGINS_VARIABLE] = str(EXAMPLE)
-    if how == "entry point":
-        folder = installed_package(tmp_path / "site")
-        environment["PYTHONPATH"] = os.pathsep.join([str(folder), *filter(None, [environment.get("PYTHONPATH")])])
-    ran = subprocess.run(
-        [sys.executable, "-c", CHILD, str(tmp_path)], capture_output=True, text=True, env=environment, check=False
-    )
+    if how != "plugin":
+        monkeypatch.delenv(registry.PLUGINS_VARIABLE)
+    path = [str(installed_package(tmp_path / "site"))] if how == "entry point" else []
+    ran = call_in_process(load_both, tmp_path, path=path)
     if how is None:
         assert ran.returncode != 0 and "encoding name is 'ray_input': expected one of" in ran.stderr
         return

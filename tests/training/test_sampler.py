@@ -16,7 +16,7 @@ from sightline.training import model as training_model
 from sightline.training import sampler, trainer, validation
 from sightline.training.model import build_model, load_base, warn_of_other_experts_noise
 from sightline.training.sampler import load_sampler
-from tests.conftest import start_two
+from tests.processes import start_two
 from tests.training.conftest import changed, read_shards
 from tests.training.test_trainer import last_checkpoint, losses_of, train_each
 

@@ -23,7 +23,8 @@ from sightline.training import trainer
 from sightline.training.checkpoint import list_checkpoints, load_checkpoint
 from sightline.training.export import export
 from sightline.training.recipe import Recipe
-from tests.conftest import count_calls, kill_after_calls, start_two
+from tests.conftest import count_calls, kill_after_calls
+from tests.processes import start_two
 from tests.training.conftest import changed, read_shards
 
 PARTS = ("weights", "optimizer", "ema")
