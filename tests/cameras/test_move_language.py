@@ -192,6 +192,18 @@ def test_names_colons_and_numbers_mean_what_they_always_meant(
         ),
         ("Push in, then pan left.", lambda: moves.parse("dolly in, pan left")),
         (
+            "whip pan left 30, tilt up 10",  # a third of the other's time
+            lambda: moves.pan(-30, frames=21).concatenate(moves.tilt(10, frames=61)),
+        ),
+        ("whip pan left", lambda: moves.pan(-90)),
+        ("swish-pan to the right", lambda: moves.pan(90)),
+        ("dutch tilt left 20", lambda: moves.roll(-20)),
+        ("Dutch angle", lambda: moves.roll()),
+        ("truck left 10 ft", lambda: moves.truck(-3.048)),
+        ("dolly in 1 foot", lambda: moves.dolly(0.3048)),
+        ("orbit left 45 radius 6 feet", lambda: moves.orbit(-45, 6 * 0.3048)),
+        ("push in 50 cm", lambda: moves.dolly(0.5)),
+        (
             "slow pan left 30, tilt up 10",  # the slow one gets twice the time
             lambda: moves.pan(-30, frames=54).concatenate(moves.tilt(10, frames=28)),
         ),
@@ -215,6 +227,8 @@ def test_words(text: str, expected) -> None:  # type: ignore[no-untyped-def]
         ("pan left right", "found the directions 'left' and 'right'"),
         ("dolly out 0.5 in 2 s", "a time is written over 2 s"),
         ("pan left -30", "found -30 with 'left', expected an amount above 0"),
+        ("whip dolly in", "found 'whip', expected a pan or tilt with it, or 'fast'"),
+        ("pan left 2 ft", "pan left has the amount '2 ft': expected degrees"),
         ("pan left 2 m", "pan left has the amount '2 m': expected degrees"),
         ("truck left 30 degrees", "truck left has the amount '30 degrees': expected scene units"),
         ("pan left 30 20", "pan left has the amount '20': expected degrees, each at most once"),

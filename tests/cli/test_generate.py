@@ -164,6 +164,7 @@ def bad_files():
         (f"{SMALL} --offload group", "offload is 'group' but there is no GPU"),
         (f"{SMALL} --context-parallel ulysses", "context_parallel is given to one process"),
         (f"{SMALL} --attention magic", "the model cannot be laid out as asked"),
+        (f"{SMALL} --guidance-scale -1", "guidance_scale is -1.0: expected a finite number of at least 0"),
         (f"{SMALL} --camera-guidance-scale nan", "camera_guidance_scale is nan"),
         (f"{SMALL} --seed 99999999999999999999", "seed is 99999999999999999999: expected a whole number"),
         (f"{SMALL} --seed -1", "seed is -1: expected a whole number"),

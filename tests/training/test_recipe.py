@@ -118,6 +118,16 @@ def test_an_unknown_recipe_is_one_sentence(capsys):
     assert main(["train", "nothing-like-it"]) == 2
     assert "neither a file nor a shipped recipe" in capsys.readouterr().err
     assert main(["train", "debug", "--resume"]) == 2
+    for option, sentence in (
+        ("--optimizer.max-steps=-1", "optimizer.max_steps is -1: expected a whole number of at least 1."),
+        (
+            "--validation.guidance-scale=-1",
+            "validation.guidance_scale is -1.0: expected a finite number of at least 0.",
+        ),
+    ):
+        capsys.readouterr()
+        assert main(["train", "debug", option]) == 2
+        assert capsys.readouterr().err == f"sightline: {sentence}\n"
     assert main(["train"]) == 0
     told = capsys.readouterr().out
     assert "RECIPE" in told and all(path.stem in told for path in RECIPES)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from sightline.checks import whole_number
+from sightline.checks import number, whole_number
 from sightline.cli._console import print_line
 from sightline.cli._launch import clean_exit, launched, one_progress_bar
 from sightline.cli._runs import Compare, VBench
@@ -213,10 +213,11 @@ class Efficiency(_Generating):
         one_progress_bar()
         paper = PAPER["standard"] if self.protocol == "paper" else None
         wanted = paper or Model(self.options).info.defaults
+        guidance = self.guidance_scale
         steps = wanted.num_inference_steps if self.num_inference_steps is None else self.num_inference_steps
         sampling = Sampling(
             whole_number("num_inference_steps", steps),
-            wanted.guidance_scale if self.guidance_scale is None else self.guidance_scale,
+            number("guidance_scale", wanted.guidance_scale if guidance is None else guidance, at_least=0.0),
             self.camera_guidance_scale,
             self.seed,
             negative_prompt=self.negative_prompt,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
@@ -44,7 +44,11 @@ def _train(name: str, *arguments: str) -> None:
     if encoding is not None:  # set before the other overrides, some of which need an encoding
         recipe = recipe.with_encoding(encoding)
     description = f"Settings of the recipe {name}. {_ENCODING_HELP}"
-    recipe = tyro.cli(Recipe, default=recipe, args=rest, prog=f"sightline train {name}", description=description)
+    # Checked outside tyro, which would print the sentence of an error in a box.
+    unchecked: type[Recipe] = type("Recipe", (Recipe,), {"__post_init__": lambda self: None})
+    default = unchecked(**_values(recipe))
+    parsed = tyro.cli(unchecked, default=default, args=rest, prog=f"sightline train {name}", description=description)
+    recipe = Recipe(**_values(parsed))
     if encoding is None:  # removed after them: some recipes need an encoding until they are overridden
         recipe = recipe.with_encoding(None)
     from sightline.training.trainer import train
@@ -54,6 +58,10 @@ def _train(name: str, *arguments: str) -> None:
         run = train(recipe, resume, None if stop_after is None else number("--stop-after", stop_after, above=0.0))
     if os.environ.get("RANK", "0") == "0":  # only one of several processes prints
         print(f"finished: {run}" if stop_after is None else f"wrote {run}")
+
+
+def _values(recipe: Any) -> dict[str, Any]:
+    return {field.name: getattr(recipe, field.name) for field in fields(recipe)}
 
 
 _ENCODING_HELP = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from sightline.backbones.stock import AnyWanPipeline
 from sightline.backbones.wan_configs import Defaults
 from sightline.cameras import moves
-from sightline.checks import whole_number
+from sightline.checks import number, whole_number
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.split import Part
 from sightline.documents import read_json
@@ -133,7 +133,11 @@ def evaluate(
             "num_inference_steps",
             _first(num_inference_steps, wanted and wanted.num_inference_steps, of_model.num_inference_steps),
         ),
-        guidance_scale=_first(guidance_scale, wanted and wanted.guidance_scale, of_model.guidance_scale),
+        guidance_scale=number(
+            "guidance_scale",
+            _first(guidance_scale, wanted and wanted.guidance_scale, of_model.guidance_scale),
+            at_least=0.0,
+        ),
         camera_guidance_scale=camera_guidance_scale,
         seed=seed,
         blind=blind,

@@ -61,7 +61,7 @@ def generate(
     num_inference_steps = defaults.num_inference_steps if num_inference_steps is None else num_inference_steps
     guidance_scale = defaults.guidance_scale if guidance_scale is None else guidance_scale
     whole_number("num_inference_steps", num_inference_steps)
-    number("guidance_scale", guidance_scale)
+    number("guidance_scale", guidance_scale, at_least=0.0)
     check_seed(seed)
     if reserved := sorted(set(options) & _SET_BY_GENERATE):
         raise SightlineError(f"{reserved[0]} is set by generate itself: expected trajectory or seed instead.")

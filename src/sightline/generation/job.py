@@ -56,7 +56,7 @@ class Job(MoveOptions, ReadOptions):
     num_inference_steps: OptionalInt = None
     """Denoising steps. Default: the model's own number."""
     guidance_scale: OptionalFloat = None
-    """Classifier-free guidance on the text. Default: the model's own."""
+    """Classifier-free guidance on the text; up to 1 is none. Default: the model's own."""
     camera_guidance_scale: float = 1.0
     """Classifier-free guidance on the camera. 1 is the paper's; more exaggerates the camera motion, at twice the cost."""
     seed: int = 0
@@ -76,7 +76,7 @@ class Job(MoveOptions, ReadOptions):
             if getattr(self, name) is not None:
                 whole_number(name, getattr(self, name))
         if self.guidance_scale is not None:
-            number("guidance_scale", self.guidance_scale)
+            number("guidance_scale", self.guidance_scale, at_least=0.0)
         number("camera_guidance_scale", self.camera_guidance_scale)
         check_seed(self.seed)
         if self.world is not None:

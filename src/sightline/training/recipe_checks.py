@@ -33,7 +33,7 @@ def check_recipe(recipe: Recipe) -> None:
             number(name, value)
     check_seed(recipe.seed)
     number("validation.num_videos", recipe.validation.num_videos, at_least=0.0)
-    number("validation.guidance_scale", recipe.validation.guidance_scale)
+    number("validation.guidance_scale", recipe.validation.guidance_scale, at_least=0.0)
     _check_optimizer(recipe.optimizer)
     _check_objective(recipe.objective)
     if not recipe.output.strip():

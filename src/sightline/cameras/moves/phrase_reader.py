@@ -30,10 +30,12 @@ _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
 _UNITS = {
     **dict.fromkeys(("\N{DEGREE SIGN}", "deg", "degs", "degree", "degrees"), "degrees"),
     **dict.fromkeys(("m", "metre", "metres", "meter", "meters", "unit", "units"), "scene units"),
+    **dict.fromkeys(("ft", "foot", "feet", "cm"), "scene units"),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
     **dict.fromkeys(("x", "times"), "x"),
     "mm": "mm",
 }
+_METRES = {"ft": 0.3048, "foot": 0.3048, "feet": 0.3048, "cm": 0.01}  # a scene unit is read as a metre
 _UNIT = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
 _QUANTITY = rf"({_NUMBER})\s*({_UNIT})?(?![\w.])"
 _AMOUNT = re.compile(rf"(?:\w+\s*=\s*{_QUANTITY}|{_NUMBER}\s*(?:mm)?\s*>\s*{_NUMBER}(?:\s*mm)?|{_QUANTITY})(?=\s|$)")
@@ -42,7 +44,8 @@ _TOKEN = re.compile(
     rf"|(?P<goal>to\s+{_NUMBER}\s*(?:{_UNIT})?(?![\w.]))"
     rf"|(?P<quantity>{_NUMBER}\s*(?:{_UNIT})?(?![\w.]))|(?P<word>[^\W\d_]+)|(?P<other>\S+))"
 )
-_PACES = {"slow": 0.5, "slowly": 0.5, "fast": 2.0, "quick": 2.0, "quickly": 2.0}
+_WHIPS = {"whip": 3.0, "swish": 3.0}  # so fast that the picture blurs: turns only
+_PACES = {"slow": 0.5, "slowly": 0.5, "fast": 2.0, "quick": 2.0, "quickly": 2.0, **_WHIPS}
 _FILLERS = {"the", "camera", "a", "an", "to", "by", "of", "at"}
 _TIMES = {"over", "for", "during", "lasting"}  # introduce seconds
 _RADIUS = "radius"  # introduces target_depth
@@ -140,6 +143,8 @@ class _Words:
         for what, found in (("speed", self.paces), ("time", self.seconds)):
             if len(found) > 1:
                 raise self.error(f"found more than one {what}, expected at most one")
+        if self.paces and self.paces[0] in _WHIPS and reading.move not in ("pan", "tilt"):
+            raise self.error(f"found {self.paces[0]!r}, expected a pan or tilt with it, or 'fast'")
         if self.goal and reading.move != "zoom":
             raise self.error(f"found {self.goal!r}, expected how far to go, such as pan left 30")
         amounts, factor = self._read_amounts(reading, direction)
@@ -265,7 +270,8 @@ def _without_unit(name: str, key: str, value: str) -> str:
     expected = "a number without a unit" if key == "seed" else expected
     if _UNITS[quantity[2]] != expected:
         raise SightlineError(f"{name} has the amount {value!r}: expected {expected}.")
-    return quantity[1]
+    metres = _METRES.get(quantity[2])
+    return quantity[1] if metres is None else f"{float(quantity[1]) * metres:.10g}"
 
 
 def _number(name: str, word: str) -> float:

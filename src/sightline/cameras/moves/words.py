@@ -96,6 +96,8 @@ VERBS: dict[str, dict[str, Reading]] = {
     "pitch": _takes("tilt"),
     "jib": _takes("crane"),
     "circle": _takes("orbit"),
+    "dutch_tilt": _ROLLED,
+    "dutch_angle": _ROLLED,
     "clockwise": {"": Reading("roll")},
     "anticlockwise": {"": Reading("roll", -1)},
     "vertigo": _takes("dolly_zoom"),
@@ -139,7 +141,8 @@ GRAMMAR = (
         "moves one after the other; they divide the time evenly",
     ),
     ("orbit right 45 over 3 s, truck left 2 m for 2 seconds", "seconds of one move; the others divide what is left"),
-    ("slow push in, fast pan left", "half or twice the usual amount"),
+    ("slow push in, fast pan left, whip pan left", "half, twice or three times the usual amount"),
+    ("truck left 6 ft, push in 50 cm", "feet and centimetres; a scene unit is read as a metre"),
     ("slow pan left 30, tilt up 10", "with an amount: twice or half the others' share of the time"),
     (
         "zoom:28>70, zoom from 28 to 70 mm, zoom in to 70, zoom in 2x",
