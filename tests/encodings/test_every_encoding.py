@@ -311,9 +311,11 @@ def test_it_learns_to_tell_two_cameras_apart(row):
         optimizer.zero_grad()
         actual = model(**inputs, attention_kwargs={"camera": cameras}, return_dict=False)[0]
         loss = (actual - target).square().mean()
+        if loss.item() < 0.7 * blind:
+            return
         loss.backward()
         optimizer.step()
-    assert loss.item() < 0.7 * blind
+    pytest.fail(f"the loss is {loss.item()}, and {blind} without a camera")
 
 
 # -- 6. counts ------------------------------------------------------------------------------------------------------
@@ -321,7 +323,10 @@ def test_it_learns_to_tell_two_cameras_apart(row):
 
 @pytest.mark.parametrize("row, millions", encoding_parameters.PUBLIC.items())
 def test_the_counts_at_5b_are_the_public_ones(row, millions):
-    count = encoding_parameters.new_parameters(TI2V_5B.transformer, encoding_parameters.rows(32)[row])
+    """Each layer adds the same: two of 30 are counted, since all would be a billion numbers to initialise."""
+    config, encoding = TI2V_5B.transformer, encoding_parameters.rows(32)[row]
+    one, two = (encoding_parameters.new_parameters({**config, "num_layers": n}, encoding) for n in (1, 2))
+    count = one + (config["num_layers"] - 1) * (two - one)
     assert abs(count / 1e6 - millions) < 0.5
 
 

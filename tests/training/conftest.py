@@ -28,7 +28,7 @@ def small(tmp_path):
         ),
         objective=ObjectiveConfig(shift=1.0),
         optimizer=OptimizerConfig(
-            max_steps=6,
+            max_steps=4,
             batch_size=4,
             micro_batch_size=1,
             learning_rate=2e-3,
