@@ -84,7 +84,7 @@ def fsdp2_bf16(model, rank):
 
 
 @torch.no_grad()
-def context_parallel(model, rank):
+def context_parallel(model, rank, guided=True):
     from diffusers import ContextParallelConfig
 
     model.eval()
@@ -92,10 +92,11 @@ def context_parallel(model, rank):
     model.enable_parallelism(config=ContextParallelConfig(ulysses_degree=2))
     inputs = model_inputs(model, batch=BATCH, per_token_time=True)
     with_camera = model(**inputs, attention_kwargs={"camera": two_clips()}, return_dict=False)[0]
-    guided = model(**inputs, attention_kwargs={"camera": two_clips(), "camera_guidance_scale": 2.0}, return_dict=False)[
-        0
-    ]
-    return {"with camera": with_camera, "without": model(**inputs, return_dict=False)[0], "guided": guided}
+    outputs = {"with camera": with_camera, "without": model(**inputs, return_dict=False)[0]}
+    if guided:
+        camera = {"camera": two_clips(), "camera_guidance_scale": 2.0}
+        outputs["guided"] = model(**inputs, attention_kwargs=camera, return_dict=False)[0]
+    return outputs
 
 
 def every_case(_, rank):  # each of a model of its own, all in one pair of processes, whose start takes longer
