@@ -14,6 +14,7 @@ from sightline.study import run_one
 from sightline.study.merge import merge_shares
 from sightline.study.plan import Plan, Share, read_plan
 from sightline.study.results import RunResult, read_results
+from sightline.study.reuse import reuse_results
 from sightline.study.run import run_study
 from sightline.study.study import Rate
 from sightline.training import checkpoint, trainer
@@ -90,6 +91,27 @@ def test_two_shares_merged_are_one_run(quick, undisturbed, tmp_path):
     merge_shares(shares, tmp_path / "merged")
     assert measured(tmp_path / "merged") == undisturbed
     assert run_study(read_plan(tmp_path / "merged")) == []  # nothing is left to do
+
+
+def test_a_row_that_another_study_has_done_is_taken_from_it(quick, tmp_path):
+    one = dataclasses.replace(quick, seeds=(0,))
+    Plan(one, "one", tmp_path / "one").write_study()
+    done = RunResult("one", "SCoPE", 0, "all", {"loss": ["a"]}, {"loss": [0.5]})
+    done.write(tmp_path / "one/runs/all_SCoPE/0")
+    renamed = dataclasses.replace(one, title="two", rows={"Full": one.rows["SCoPE"]})
+    assert run_study(Plan(renamed, "two", tmp_path / "two"), reuse=[tmp_path / "one"]) == []
+    assert read_results(tmp_path / "two") == [dataclasses.replace(done, study="two", row="Full")]
+    other = Plan(dataclasses.replace(renamed, steps=9), "three", tmp_path / "three")
+    assert reuse_results(other, [tmp_path / "one"]) == 0
+
+
+def test_equal_time_is_as_many_steps_as_fit_into_it(quick, tmp_path):
+    plan = Plan(dataclasses.replace(quick, seeds=(0,), steps=None, seconds=0.3), "quick", tmp_path)
+    run_study(plan)
+    (result,) = read_results(tmp_path)
+    assert (
+        result.cost["steps"] == max(1, round(0.3 / result.cost["step_seconds"])) and result.cost["denoise_seconds"] > 0
+    )
 
 
 def test_different_results_of_one_run_are_not_merged(quick, tmp_path):

@@ -76,6 +76,8 @@ class Run:
     """Another budget: for every run as many steps as its row takes in this time, alone on the device."""
     stop_after: OptionalFloat = None
     """Write checkpoints and end so many seconds after the start; the same command goes on."""
+    reuse: Annotated[tuple[Path, ...], arg(metavar="DIR ...", help_behavior_hint="")] = ()
+    """Folders of other studies. Runs that they have done with the same settings, such as SCoPE itself, are taken from them."""
     keep_models: bool = False
     """Export every trained model beside its result, as runs/ROW/SEED/model."""
 
@@ -103,7 +105,7 @@ class Run:
             use_gpu(int(os.environ.get("LOCAL_RANK", "0")))
             for variable in _LAUNCHER:  # the processes divide the runs: none of them trains with another
                 os.environ.pop(variable, None)
-        left = run_study(plan, jobs, stop_after, self.keep_models, rank, ranks)
+        left = run_study(plan, jobs, stop_after, self.keep_models, self.reuse, rank, ranks)
         if rank == 0:
             if left:
                 print_line(f"{len(left)} trainings are left: the same command goes on with them.")

@@ -190,4 +190,8 @@ def _short(value: Any) -> str:
 
 
 def unfinished(plan: Plan, tasks: Sequence[Task]) -> list[Task]:
-    return [task for task in tasks if not plan.is_done(task)]
+    """The tasks that are still to be done. A row whose runs are all there, from another folder, needs no trials."""
+    runs = [task for task in tasks if task.rate is None and not plan.is_done(task)]
+    cells = {task.cell for task in runs}
+    trials = [task for task in tasks if task.rate is not None and task.cell in cells and not plan.is_done(task)]
+    return trials + runs

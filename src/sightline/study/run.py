@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing.connection import wait
 from pathlib import Path
@@ -25,6 +25,7 @@ from sightline.locks import LockHeldError, hold_lock
 from sightline.run_folder import locked
 from sightline.study.plan import Plan, Task, unfinished
 from sightline.study.results import read_result
+from sightline.study.reuse import reuse_results
 from sightline.study.run_one import OutOfTime, Worker, lack_of_memory
 from sightline.worlds.batches import available_cores
 
@@ -33,11 +34,18 @@ _FOREVER = float("inf")
 
 
 def run_study(
-    plan: Plan, jobs: int = 1, stop_after: float | None = None, keep_models: bool = False, rank: int = 0, ranks: int = 1
+    plan: Plan,
+    jobs: int = 1,
+    stop_after: float | None = None,
+    keep_models: bool = False,
+    reuse: Sequence[Path] = (),
+    rank: int = 0,
+    ranks: int = 1,
 ) -> list[Task]:
     """Run the tasks of a plan that are not done; returns those that are left, after `stop_after` seconds or a crash.
 
-    jobs: processes on this machine, which share its GPUs. rank, ranks: of this process among those that a launcher started with
+    jobs: processes on this machine, which share its GPUs. reuse: folders of other studies, whose results are taken where they
+    are of the same training. rank, ranks: of this process among those that a launcher started with
     the same plan; only the first one prints and locks the folder.
     """
     deadline = None if stop_after is None else time.time() + stop_after
@@ -47,6 +55,8 @@ def run_study(
     with locked(plan.folder, expected="a new folder, or that of the same study"):
         plan.write_study()
         plan.forget_failures()
+        if reuse and (copied := reuse_results(plan, reuse)):
+            logging.getLogger("sightline").info("took %d results from other studies", copied)
         with _reporting(plan):
             if jobs == 1:
                 _work(plan, ranks, deadline, keep_models)
