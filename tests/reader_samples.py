@@ -12,6 +12,7 @@ from typing import Any
 import av
 import numpy as np
 import torch
+import yaml
 from PIL import Image
 from safetensors.torch import save_file
 
@@ -20,10 +21,13 @@ from sightline.backbones.model_info import ModelInfo, read_configs
 from sightline.backbones.packed_weights import pack_component, unpack_weights
 from sightline.backbones.tiny import tiny_pipeline, tiny_transformer
 from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.cameras.camera_batch import CameraBatch
 from sightline.cameras.formats import load, save
+from sightline.data import rendered_store
 from sightline.data.cached import CachedClips
 from sightline.data.checksums import clip_checksum
 from sightline.data.clip import Skip
+from sightline.data.latents import LatentBatch
 from sightline.data.sources._source import json_lines
 from sightline.encodings import Scope
 from sightline.evaluation import compare, vbench
@@ -44,6 +48,11 @@ from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
 from sightline.generation.outputs import is_finished, request
 from sightline.images import load_image
+from sightline.settings import to_builtin
+from sightline.study import videos
+from sightline.study.plan import Plan, read_plan
+from sightline.study.results import RunResult, read_results
+from sightline.study.study import Rate, Row, Study, TableConfig, read_study
 from sightline.training.checkpoint import State, load_checkpoint, save_checkpoint
 from sightline.training.curves import _loss_curve
 from sightline.training.recipe import DataConfig, ModelConfig, Recipe
@@ -285,6 +294,62 @@ def _table(folder: Path) -> None:
     (folder / "table.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
+def _study_folder(folder: Path) -> None:
+    plan = Plan(STUDY, "study", folder)
+    plan.write_study()
+    for task in plan.tasks():
+        place = plan.task_folder(task)
+        if task.rate is not None:
+            place.mkdir(parents=True)
+            (place / "trial.json").write_text(json.dumps({"loss": None, "failure": "the held-out loss is nan."}))
+        else:
+            history, facts = {"alpha_q/0": [(1, 0.5)]}, {"jobs": 2.0}
+            values: dict[str, list[float | None]] = {"loss": [0.5, None]}
+            RunResult(
+                "study", "SCoPE", 0, "all", {"loss": ["a", "b"]}, values, {"steps": 3.0}, 1e-3, history, facts
+            ).write(place)
+
+
+def _read_study_folder(folder: Path) -> None:
+    plan = read_plan(folder)
+    for cell in plan.cells():
+        plan.trials(cell)
+    plan.forget_failures(lambda sentence: False)
+    read_results(folder)
+
+
+def _rendered_clips(folder: Path) -> None:
+    cameras = CameraBatch(torch.eye(4).expand(2, 5, 4, 4), torch.eye(3).expand(2, 5, 3, 3), torch.zeros(2), 16, 16)
+    rendered_store._write(
+        folder / "clips.safetensors", (LatentBatch(torch.rand(2, 4, 2, 4, 4), torch.rand(2, 3, 8)), cameras)
+    )
+
+
+def _study_videos(folder: Path) -> None:
+    trajectory = random_trajectory(5, 3, True, True, constant=True)
+    frames = np.zeros((5, trajectory.height, trajectory.width, 3), np.uint8)
+    case = videos.VideoCase(
+        "a/loop", "orbit", trajectory, frames[:1], frames[0, ..., 0] + 1.5, torch.rand(4, 1, 2, 2), torch.rand(3, 8)
+    )
+    videos._write(folder / "videos.safetensors", [case])
+
+
+STUDY = Study(
+    title="study",
+    recipe="debug",
+    rows={"SCoPE": Row({"name": "scope"})},
+    tables={"all": TableConfig(videos=("worlds:orbit",))},
+    seeds=(0,),
+    steps=3,
+    rates=(Rate(1e-3), Rate(1e-3, 10.0)),
+)
+
+
+def _study(folder: Path) -> None:
+    content = json.loads(json.dumps(to_builtin(asdict(STUDY))))
+    (folder / "study.yaml").write_text(yaml.safe_dump({"extends": "debug", **content}, sort_keys=False))
+
+
 def _trajectory(name: str) -> Reader:
     carried = CARRIED[name]
     sample = random_trajectory(3, 3, carried.square, carried.centred, constant=name == "colmap")
@@ -332,5 +397,11 @@ READERS: dict[str, Reader] = {
     "measured": Reader(_measured, lambda folder: _loss_curve(folder, 10)),
     "model configs": Reader(_model_configs, _read_model_configs),
     "tables of a source": Reader(_table, lambda folder: list(json_lines(folder / "table.jsonl"))),
+    "study": Reader(_study, lambda folder: read_study(folder / "study.yaml")),
+    "study folder": Reader(_study_folder, _read_study_folder),
+    "rendered clips": Reader(
+        _rendered_clips, lambda folder: rendered_store._read(folder / "clips.safetensors", 2, torch.device("cpu"))
+    ),
+    "videos of a study": Reader(_study_videos, lambda folder: videos._read(folder / "videos.safetensors")),
     **{f"trajectory {name}": _trajectory(name) for name in CARRIED},
 }

@@ -26,11 +26,13 @@ from sightline.digests import json_digest
 from sightline.errors import SightlineError
 from sightline.files import atomic_write
 from sightline.locks import hold_lock
-from sightline.tensors import metadata_json, read_tensors
+from sightline.settings import convert
+from sightline.tensors import metadata_json, read_tensors, require_real
 
 _VERSION = 1
 _EXPECTED = "rendered clips"
 _CAMERAS = ("camera_to_world", "intrinsics", "xi")
+_DIMENSIONS = {"latents": 5, "text": 3, "condition": 5, "camera_to_world": 4, "intrinsics": 4, "xi": 1}
 _KEPT = 4  # data sets in memory: the training and held-out clips of this run and of the one before
 
 Rendered = tuple[LatentBatch, CameraBatch]  # of the same clips
@@ -110,10 +112,18 @@ def _write(file: Path, rendered: Rendered) -> None:
 
 def _read(file: Path, count: int, device: torch.device) -> Rendered:
     metadata, tensors = read_tensors(file, _EXPECTED)
-    size = metadata_json(file, metadata, "size", _EXPECTED)
-    missing = [name for name in ("latents", "text", *_CAMERAS) if name not in tensors]
-    if missing or not isinstance(size, list) or len(size) != 2 or any(len(one) != count for one in tensors.values()):
-        raise SightlineError(f"{file} is damaged: expected {count} {_EXPECTED}; delete it, and it is made again.")
+    size = convert(tuple[int, int], metadata_json(file, metadata, "size", _EXPECTED), f"{file}: size")
+    for name, dimensions in _DIMENSIONS.items():
+        tensor = tensors.get(name)
+        if name == "condition" and tensor is None:
+            continue
+        if tensor is None or tensor.ndim != dimensions or len(tensor) != count:
+            raise SightlineError(
+                f"{file} is damaged: expected {name} of {count} clips; delete it, and it is made again."
+            )
+    require_real(file, tensors.items())
+    if tensors["camera_to_world"].shape[2:] != (4, 4) or tensors["intrinsics"].shape[2:] != (3, 3):
+        raise SightlineError(f"{file} is damaged: expected poses and lenses; delete it, and it is made again.")
     here = {name: tensor.to(device) for name, tensor in tensors.items()}
-    cameras = CameraBatch(here["camera_to_world"], here["intrinsics"], here["xi"], int(size[0]), int(size[1]))
+    cameras = CameraBatch(here["camera_to_world"], here["intrinsics"], here["xi"], *size)
     return LatentBatch(here["latents"], here["text"], condition=here.get("condition")), cameras

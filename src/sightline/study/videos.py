@@ -16,19 +16,23 @@ import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
+from typing_extensions import TypedDict
 
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.encode import ClipEncoder, frames_to_video, pad_text
 from sightline.digests import json_digest
+from sightline.errors import SightlineError
 from sightline.evaluation.cases import Case, Cases, Selection, StandardCases
 from sightline.evaluation.revisit import RevisitCases
-from sightline.files import atomic_write
+from sightline.files import atomic_write, reason
 from sightline.locks import hold_lock
-from sightline.tensors import metadata_json, read_tensors
+from sightline.settings import convert
+from sightline.tensors import metadata_json, read_tensors, require_real
 
 _VERSION = 1
 _EXPECTED = "clips of a study"
+_DIMENSIONS = {"frames": 4, "first_latent": 4, "text": 2, "camera_to_world": 3, "intrinsics": 3, "depth": 2}
 Kind = Literal["video", "revisit"]
 
 
@@ -103,22 +107,43 @@ def _write(file: Path, cases: Sequence[VideoCase]) -> None:
         save_file(tensors, temporary, metadata={"cases": json.dumps(entries)})
 
 
+class _Camera(TypedDict):
+    width: int
+    height: int
+    xi: float
+    fps: float
+    unit: str
+
+
+class _Entry(TypedDict):
+    name: str
+    source: str
+    camera: _Camera
+
+
 def _read(file: Path) -> list[VideoCase]:
     metadata, tensors = read_tensors(file, _EXPECTED)
-    cases = []
-    for index, entry in enumerate(metadata_json(file, metadata, "cases", _EXPECTED)):
-        own = {name.partition(".")[2]: tensor for name, tensor in tensors.items() if name.startswith(f"{index:05d}.")}
-        trajectory = Trajectory(own["camera_to_world"], own["intrinsics"], **entry["camera"])
-        depth = own["depth"].numpy() if "depth" in own else None
-        cases.append(
-            VideoCase(
-                entry["name"],
-                entry["source"],
-                trajectory,
-                own["frames"].numpy(),
-                depth,
-                own["first_latent"],
-                own["text"],
+    entries = convert(list[_Entry], metadata_json(file, metadata, "cases", _EXPECTED), f"{file}: cases")
+    return [_case(file, index, entry, tensors) for index, entry in enumerate(entries)]
+
+
+def _case(file: Path, index: int, entry: _Entry, tensors: dict[str, Tensor]) -> VideoCase:
+    prefix = f"{index:05d}."
+    own = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+    for name, dimensions in _DIMENSIONS.items():
+        if name != "depth" and name not in own:
+            raise SightlineError(
+                f"{file} has no {prefix}{name}: expected {_EXPECTED}; delete it, and it is made again."
             )
-        )
-    return cases
+        if name in own and own[name].ndim != dimensions:
+            raise SightlineError(f"{file}: {prefix}{name} has {own[name].ndim} dimensions, expected {dimensions}.")
+    if own["frames"].dtype != torch.uint8:
+        raise SightlineError(f"{file}: {prefix}frames are {own['frames'].dtype}, expected torch.uint8.")
+    require_real(file, [(name, own[name]) for name in ("first_latent", "text", "camera_to_world", "intrinsics")])
+    try:
+        trajectory = Trajectory(own["camera_to_world"], own["intrinsics"], **entry["camera"])
+    except (SightlineError, TypeError) as error:  # TypeError: an entry that no camera has
+        raise SightlineError(f"{file}: the camera of {entry['name']}: {reason(error)}.") from None
+    depth = own["depth"].numpy() if "depth" in own else None
+    frames, first, text = own["frames"].numpy(), own["first_latent"], own["text"]
+    return VideoCase(entry["name"], entry["source"], trajectory, frames, depth, first, text)

@@ -1,0 +1,92 @@
+"""Studies as YAML files: those that ship, what extends what, and settings that are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from sightline import cli
+from sightline.encodings import encoding_from_config
+from sightline.errors import SightlineError
+from sightline.study.plan import Plan, Share
+from sightline.study.study import Cell, read_study, shipped_studies
+
+LAB = ("main", "pe-design", "components", "data", "revisit", "efficiency", "scale")
+
+
+def test_every_table_of_the_paper_ships_for_the_lab_and_for_5b():
+    assert set(shipped_studies()) == {"debug", *LAB, *(f"{name}-5b" for name in LAB)}
+    for name in shipped_studies():
+        study = read_study(name)
+        assert len(study.seeds) >= 2 or name == "efficiency-5b"
+        for row in study.rows.values():
+            assert row.encoding is None or encoding_from_config(row.encoding)
+
+
+@pytest.mark.parametrize("name", ["main", "pe-design", "components", "revisit"])
+def test_the_lab_is_studied_in_metres_and_in_units_of_structure_from_motion(name):
+    study = read_study(name)
+    for table, is_metric in (("metres", True), ("reported", False)):
+        sources = [*study.shared_recipe(table).data.sources, *study.tables[table].videos]
+        assert len(sources) == 8 and all(("unit=metre" in source) == is_metric for source in sources)
+
+
+def test_rows_differ_only_in_what_they_override():
+    study = read_study("components")
+    full, row = (study.row_recipe(Cell("metres", label)) for label in ("Full SCoPE", "w/o log-scale aug."))
+    assert row.changes_from(full) == ["objective.log_scale_prob: 0.3 -> 0.0"]
+    flip = study.row_recipe(Cell("metres", "w/o flip"))
+    assert flip.changes_from(full) == ["model.encoding.flip: None -> False"]
+
+
+@pytest.mark.parametrize(
+    "text, sentence",
+    [
+        ("extends: debug\nsteps: 0", "steps is 0: expected"),
+        ("extends: debug\nseconds: 5", "steps and seconds: expected exactly one of the two"),
+        ("extends: debug\nseeds: [1, 1]", "every seed once"),
+        ("extends: debug\nrows: {SCoPE: {tables: [some]}}", "rows.SCoPE.tables has 'some': expected some of all"),
+        ("extends: debug\nrows: {A b: {}, A_b: {}}", "expected labels that still differ as names of folders"),
+        ("extends: debug\ntables: {all: {base: other}}", "tables.all.base is 'other': expected one of base"),
+        ("extends: debug\ntables: {all: {}}", "tables.all.videos is empty"),
+        ("extends: debug\noverrides: {optimizer: {speed: 1}}", "optimizer.speed is no setting"),
+        ("extends: debug\nmeasure: {groups: [sound]}", "measure.groups is 'sound': expected one of loss, video, revisit"),
+        ("extends: nowhere", "'nowhere' is neither a file nor a shipped study"),
+    ],
+)  # fmt: skip
+def test_a_wrong_study_is_refused_in_one_sentence(tmp_path, text, sentence):
+    (tmp_path / "study.yaml").write_text(text)
+    with pytest.raises(SightlineError) as error:
+        read_study(tmp_path / "study.yaml")
+    assert sentence in str(error.value)
+
+
+def test_a_study_that_extends_itself_is_refused(tmp_path):
+    file = tmp_path / "study.yaml"
+    file.write_text(f"extends: {file}")
+    with pytest.raises(SightlineError, match="extends leads back to it"):
+        read_study(file)
+
+
+@pytest.mark.parametrize("name", ["main", "efficiency"])  # with and without trials of learning rates
+def test_shares_are_all_tasks_without_overlap(name, tmp_path):
+    study = read_study(name)
+    shares = [Plan(study, name, tmp_path, Share(number, 4)).tasks() for number in (1, 2, 3, 4)]
+    assert sorted(task.name for share in shares for task in share) == sorted(
+        t.name for t in Plan(study, name, tmp_path).tasks()
+    )
+    if study.rates:  # all seeds of a row have one learning rate
+        cells = [{task.cell for task in share} for share in shares]
+        assert sum(map(len, cells)) == len(study.cells())
+
+
+def test_the_command_lists_studies_and_refuses_what_it_does_not_know(tmp_path, capsys):
+    assert cli.main(["study", "list"]) == 0 and "pe-design-5b" in capsys.readouterr().out
+    for arguments, sentence in (
+        (["run", "nothing"], "'nothing' is neither a file nor a shipped study"),
+        (["run", "debug", "--share", "3/2"], "share is '3/2': expected PART/PARTS"),
+        (["run", "debug", "--rows", "scope"], "rows has 'scope': expected some of SCoPE, PRoPE"),
+        (["show", str(tmp_path)], "holds no study.json: expected a folder that sightline study run wrote"),
+        (["merge"], "no folder is given"),
+    ):
+        assert cli.main(["study", *arguments]) == cli.FAULT
+        assert sentence in capsys.readouterr().err
