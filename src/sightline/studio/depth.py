@@ -73,10 +73,10 @@ def file_depth(path: str | Path, trajectory: Trajectory, name: str | None = None
         raise SightlineError(f"{name} cannot be read ({reason(error)}): {expected}.") from None
     if values is None or 0 in values.shape:
         raise SightlineError(f"{name} has shape {list(array.shape)}: {expected}.")
-    return _fitted(values, trajectory, name)
+    return fitted(values, trajectory, name)
 
 
-def _fitted(values: np.ndarray, trajectory: Trajectory, name: str) -> Tensor:  # [h, w] -> [H, W]
+def fitted(values: np.ndarray, trajectory: Trajectory, name: str) -> Tensor:  # [h, w] -> [H, W]
     """Scaled to cover the picture and cropped in the middle, without mixing the depths of different surfaces."""
     if np.isnan(values).any() or (values <= 0).any():
         raise SightlineError(f"{name} holds values that are not above 0: expected depths [H, W] above 0.")
@@ -121,7 +121,7 @@ def model_depth(
         )  # the farthest is at most 100 times the nearest
         values = 1.0 / inverse
         values = values * (distance / subject_depth(torch.from_numpy(values)))
-    return _fitted(np.maximum(values, 1e-3), trajectory, f"the depth of model {model!r}")
+    return fitted(np.maximum(values, 1e-3), trajectory, f"the depth of model {model!r}")
 
 
 def _load(model: str) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
@@ -69,6 +69,42 @@ class Keyframes:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    # -- as JSON ----------------------------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values that `from_json` reads back bit for bit."""
+        keys = [
+            {
+                "camera_to_world": key.camera_to_world.tolist(),
+                "focal_mm": key.focal_mm,
+                "seconds": key.seconds,
+                "easing": key.easing,
+            }
+            for key in self.keys
+        ]
+        return {"loop": self.loop, "keys": keys}
+
+    @classmethod
+    def from_json(cls, content: Any) -> Keyframes:
+        """The inverse of `to_json`; anything else is refused."""
+        try:
+            keys = [
+                Key(
+                    torch.tensor(key["camera_to_world"], dtype=torch.float64),
+                    key["focal_mm"],
+                    key["seconds"],
+                    key["easing"],
+                )
+                for key in content["keys"]
+            ]
+            return cls(tuple(keys), bool(content["loop"]))
+        except (TypeError, KeyError, ValueError) as error:
+            if isinstance(error, SightlineError):
+                raise
+            raise SightlineError(
+                "the keyframes cannot be read: expected a list of keys that the studio wrote."
+            ) from None
 
     # -- editing, each of which returns new keyframes ---------------------------------------------------------------
 

@@ -1,0 +1,77 @@
+"""Copy as command: the shell line and the Python code that make a film of the studio again, exactly."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+from sightline.generation.job import DEFAULT_STYLE
+from sightline.studio.library import Film
+
+# Fields of a job that are written only where they differ from these.
+_DEFAULTS: dict[str, Any] = {"camera_guidance_scale": 1.0, "seed": 0, "text_only": False}
+_MODEL = ("model", "camera")
+
+
+def shell_line(film: Film, output: str = "outputs/again") -> str:
+    """The `sightline generate` line of a film."""
+    request = film.settings["request"]
+    words = ["sightline", "generate"]
+    for name, value in request.items():
+        if name in ("weights", "sha256") or value in (None, [], _DEFAULTS.get(name)):
+            continue
+        if name == "dtype":
+            words += [] if value == "auto" else ["--dtype", str(value)]
+            continue
+        flag = f"--{name.replace('_', '-')}"
+        if value is True:
+            words.append(flag)
+            continue
+        for one in value if isinstance(value, list) else [value]:
+            words += [f"{flag}={one}"] if str(one).startswith("-") else [flag, str(one)]
+    return shlex.join([*words, "--output", output])
+
+
+def python_code(film: Film, output: str = "again.mp4") -> str:
+    """The Python code of a film. Its trajectory is that of the film's folder, so what was previewed is what is generated."""
+    settings = film.settings
+    request, made = settings["request"], settings["generated"]
+    model = ", ".join(
+        f"camera={request[name]!r}" if name == "camera" else repr(request[name]) for name in _MODEL if request.get(name)
+    )
+    lines = ["import sightline as sl", ""]
+    image = repr(request["image"]) if request.get("image") else "sl.FIRST_FRAME" if made["first_frame"] else "None"
+    if request.get("world") is not None:
+        style, seed = request.get("style") or DEFAULT_STYLE, request["world"]
+        size = f"{made['num_frames']}, {made['width']}, {made['height']}"
+        lines.insert(1, "from sightline.worlds import render_clip, sample_clip")
+        first = [f"scene = sample_clip({style!r}, {seed}, {size}).scene"]
+        image = "render_clip(scene, trajectory).frames[0].numpy()"
+    else:
+        first = []
+    options = {
+        "negative_prompt": made["negative_prompt"],
+        "num_inference_steps": made["num_inference_steps"],
+        "guidance_scale": made["guidance_scale"],
+        "camera_guidance_scale": made["camera_guidance_scale"],
+        "seed": made["seed"],
+    }
+    shown = [f"    {name}={value!r}," for name, value in options.items() if value not in (None, _DEFAULTS.get(name))]
+    lines += [
+        f"pipe = sl.load_pipeline({model})",
+        f"trajectory = sl.Trajectory.load({str(_relative(film.folder / 'trajectory.json'))!r})",
+        *first,
+        f"image = {image}",
+        "video = sl.generate(",
+        f"    pipe, image, {made['prompt']!r}, trajectory,",
+        *shown,
+        ")",
+        f"sl.save_video(video, {output!r}, fps=trajectory.fps)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _relative(path: Path) -> Path:
+    """Relative to where the studio was started, where that is shorter."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -1,0 +1,133 @@
+"""The films in the output folder: found, read and deleted by name. No name, whatever it holds, leads out of the folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from sightline.cameras.trajectory import Trajectory
+from sightline.documents import read_json
+from sightline.errors import SightlineError
+from sightline.files import reason, write_atomic
+from sightline.generation.outputs import SETTINGS
+from sightline.generation.video_files import read_frames
+from sightline.names import plain_name, require_plain_name, unique_names
+
+INPUTS = "inputs"  # pictures and trajectories that films were made from, by their digest
+
+
+@dataclass(frozen=True, eq=False)
+class Film:
+    """A folder that `generate` wrote."""
+
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """The content of settings.json."""
+        settings = read_json(self.folder / SETTINGS, "the settings of a video")
+        for part in ("request", "generated", "model", "result"):
+            if not isinstance(settings.get(part), dict):
+                raise SightlineError(f"{self.folder / SETTINGS} has no {part!r}: expected the settings of a video.")
+        return settings
+
+    @cached_property
+    def trajectory(self) -> Trajectory:
+        return Trajectory.load(self.folder / "trajectory.json")
+
+    def frames(self, video: str = "video.mp4") -> np.ndarray:  # [T, H, W, 3] uint8
+        """The frames of the film, or of true.mp4, without the padding of odd sides."""
+        trajectory = self.trajectory
+        return read_frames(self.folder / video, len(trajectory))[:, : trajectory.height, : trajectory.width]
+
+    @property
+    def has_truth(self) -> bool:
+        return (self.folder / "true.mp4").is_file()
+
+    def __str__(self) -> str:
+        """One line: the path, the prompt and the size."""
+        made = self.settings["generated"]
+        size = f"{made.get('num_frames')} frames of {made.get('width')}x{made.get('height')}"
+        return f"{made.get('trajectory')} | {made.get('prompt') or 'no prompt'} | {size} | seed {made.get('seed')}"
+
+
+@dataclass(frozen=True)
+class Library:
+    """The films of one output folder, and the inputs they were made from."""
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder).resolve())
+
+    def names(self) -> list[str]:
+        """The names of all films, the newest first."""
+        found = []
+        for place in self.folder.iterdir() if self.folder.is_dir() else ():
+            if place.is_symlink() or plain_name(place.name) != place.name:
+                continue
+            if (place / SETTINGS).is_file() and (place / "video.mp4").is_file():
+                found.append((-(place / SETTINGS).stat().st_mtime, place.name))
+        return [name for _, name in sorted(found)]
+
+    def film(self, name: str) -> Film:
+        """The film of this name. Anything that is no film of this folder is refused."""
+        require_plain_name("the film", name)
+        place = self.folder / name
+        if place.is_symlink() or place.resolve().parent != self.folder or not (place / SETTINGS).is_file():
+            raise SightlineError(f"the film {name!r} is not in {self.folder.name}: expected one of the gallery.")
+        return Film(place)
+
+    def delete(self, name: str) -> None:
+        """Delete a film with its folder."""
+        film = self.film(name)
+        film.settings  # noqa: B018  # refuses a folder that generate did not write
+        try:
+            shutil.rmtree(film.folder)
+        except OSError as error:
+            raise SightlineError(f"{name} cannot be deleted ({reason(error)}): expected a writable folder.") from None
+
+    def new_folder(self, title: str) -> Path:
+        """A folder for a new film, named after a text that may hold anything."""
+        taken = [place.name for place in self.folder.iterdir()] if self.folder.is_dir() else []
+        title = plain_name(title[:40]).strip("_.") or "film"
+        return self.folder / unique_names([title], [*taken, INPUTS])[0]
+
+    def keep_picture(self, image: Image.Image) -> Path:
+        """Write a picture to the inputs, unless it is there; returns its file."""
+        digest = hashlib.sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()[:16]
+        file = self.folder / INPUTS / f"{digest}.png"
+        if not file.is_file():
+            from sightline.files import atomic_write
+
+            with atomic_write(file) as temporary:
+                image.save(temporary)
+        return file
+
+    def keep_trajectory(self, trajectory: Trajectory, keys: dict[str, Any] | None = None) -> Path:
+        """Write a trajectory to the inputs, and beside it the keyframes it came from; returns its file."""
+        content = trajectory.camera_to_world.numpy().tobytes() + trajectory.intrinsics.numpy().tobytes()
+        content += f"{trajectory.width} {trajectory.height} {trajectory.fps}".encode()
+        file = self.folder / INPUTS / f"{hashlib.sha256(content).hexdigest()[:16]}.json"
+        if not file.is_file():
+            trajectory.save(file)
+        if keys is not None:
+            write_atomic(keys_file(file), json.dumps(keys) + "\n")
+        return file
+
+
+def keys_file(trajectory_file: Path) -> Path:
+    """Where the keyframes of a kept trajectory are."""
+    return trajectory_file.with_suffix(".keys.json")

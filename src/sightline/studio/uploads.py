@@ -1,0 +1,77 @@
+"""What a browser sends: pictures, trajectories and depths, checked by size, type and pixel count before they are decoded.
+
+The name that comes with a file is only shown; it never becomes a path.
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from PIL import Image, ImageOps
+
+from sightline.cameras.trajectory import Trajectory
+from sightline.errors import SightlineError
+from sightline.files import reason
+from sightline.images import to_rgb
+
+MAX_PICTURE_BYTES = 30 * 2**20
+MAX_PIXELS = 50_000_000
+MAX_FILE_BYTES = 40 * 2**20  # of a trajectory or a depth
+PICTURE_TYPES = ("PNG", "JPEG", "WEBP")
+_SIGNATURES = {b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"RIFF": "WEBP"}
+_SHOWN = 60  # letters of a name
+
+
+def read_picture(content: bytes, name: str) -> Image.Image:
+    """An uploaded picture as RGB, turned as its EXIF data says."""
+    shown = _shown(name)
+    expected = f"expected a picture ({', '.join(PICTURE_TYPES)}) of at most {MAX_PICTURE_BYTES >> 20} MiB"
+    if len(content) > MAX_PICTURE_BYTES:
+        raise SightlineError(f"{shown} has {len(content) / 2**20:.0f} MiB: {expected}.")
+    kind = next((kind for start, kind in _SIGNATURES.items() if content.startswith(start)), None)
+    if kind is None:
+        raise SightlineError(f"{shown} is no picture of a known type: {expected}.")
+    try:
+        with Image.open(io.BytesIO(content), formats=[kind]) as image:  # reads the header alone
+            width, height = image.size
+            if width * height > MAX_PIXELS:
+                raise SightlineError(f"{shown} has {width}x{height} pixels: expected at most {MAX_PIXELS:,}.")
+            return to_rgb(ImageOps.exif_transpose(image), shown)
+    except SightlineError:
+        raise
+    except Exception as error:  # Pillow's decoders raise nearly anything on damaged files
+        raise SightlineError(f"{shown} cannot be read ({reason(error)}): {expected}.") from None
+
+
+def read_trajectory(content: bytes, name: str) -> Trajectory:
+    """An uploaded trajectory file in any known format that is one file."""
+    with uploaded_file(content, name) as file:
+        try:
+            return Trajectory.load(file)
+        except SightlineError as error:
+            raise SightlineError(str(error).replace(str(file), _shown(name))) from None
+
+
+@contextmanager
+def uploaded_file(content: bytes, name: str) -> Iterator[Path]:
+    """The content as a file of our own name in a folder of its own, which is deleted afterwards."""
+    if len(content) > MAX_FILE_BYTES:
+        raise SightlineError(
+            f"{_shown(name)} has {len(content) / 2**20:.0f} MiB: expected at most {MAX_FILE_BYTES >> 20}."
+        )
+    suffix = Path(name).suffix.lower()
+    suffix = suffix if suffix in (".json", ".txt", ".npy", ".npz", ".csv", ".tum", ".kitti") else ".txt"
+    with tempfile.TemporaryDirectory(prefix="sightline-upload-") as folder:
+        file = Path(folder) / f"upload{suffix}"
+        file.write_bytes(content)
+        yield file
+
+
+def _shown(name: str) -> str:
+    """A name that may be anything, on one line and not too long."""
+    plain = "".join(letter if letter.isprintable() else "?" for letter in name) or "the file"
+    return plain if len(plain) <= _SHOWN else f"{plain[: _SHOWN - 3]}..."

@@ -1,0 +1,120 @@
+"""Uploads are checked before they are decoded, and names never become paths."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from sightline.cameras import moves
+from sightline.errors import SightlineError
+from sightline.studio import uploads
+from sightline.studio.library import Library
+
+
+def png(side=8, **options):
+    buffer = io.BytesIO()
+    Image.new("RGB", (side, side), (9, 8, 7)).save(buffer, "PNG", **options)
+    return buffer.getvalue()
+
+
+def png_that_claims(width, height):
+    """A small file whose header claims a huge picture."""
+
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+def test_a_picture_is_read():
+    assert uploads.read_picture(png(), "room.png").size == (8, 8)
+
+
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (b"", "is no picture"),
+        (b"<svg onload=alert(1)>", "is no picture"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0", "is no picture"),
+        (b"\x89PNG\r\n\x1a\nxxxx", "cannot be read"),
+        (png()[:40], "cannot be read"),
+        (png_that_claims(60_000, 60_000), "pixels"),
+        (png_that_claims(8_000, 8_000), "8000x8000 pixels"),
+    ],
+    ids=["empty", "svg", "eps", "damaged", "cut", "bomb", "large"],
+)
+def test_a_hostile_picture_is_refused_in_one_sentence(content, words):
+    with pytest.raises(SightlineError, match=words) as caught:
+        uploads.read_picture(content, "../../etc/\n<b>x</b>" + "y" * 200)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
+
+
+def test_a_file_that_is_too_large_is_refused_before_it_is_opened(monkeypatch):
+    monkeypatch.setattr(uploads, "MAX_PICTURE_BYTES", 10)
+    monkeypatch.setattr(Image, "open", lambda *_, **__: pytest.fail("it was opened"))
+    with pytest.raises(SightlineError, match="MiB"):
+        uploads.read_picture(png(), "room.png")
+
+
+@pytest.mark.parametrize(
+    "name", ["path.json", "../../path.json", "/etc/passwd.json", "a\0b.json", "x" * 5000 + ".json"]
+)
+def test_a_trajectory_is_read_whatever_its_name(tmp_path, name):
+    moves.orbit(10, frames=5).save(tmp_path / "path.json")
+    assert len(uploads.read_trajectory((tmp_path / "path.json").read_bytes(), name)) == 5
+
+
+def test_a_trajectory_that_is_none_is_refused_without_the_name_of_our_file():
+    with pytest.raises(SightlineError, match=r"notes\.txt") as caught:
+        uploads.read_trajectory(b"hello", "notes.txt")
+    assert "sightline-upload" not in str(caught.value)
+
+
+NAMES = [
+    "..",
+    ".",
+    "",
+    "/etc",
+    "../secret",
+    "a/b",
+    "a\\..\\b",
+    "a\0b",
+    ".hidden",
+    "~",
+    "con\n",
+    "%2e%2e",
+    "x" * 5000,
+    "inputs",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_name_leads_out_of_the_output_folder(tmp_path, name):
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "settings.json").write_text('{"request": {}, "generated": {}, "model": {}, "result": {}}')
+    library = Library(tmp_path / "films")
+    library.folder.mkdir()
+    (library.folder / "link").symlink_to(secret)
+    for action in (library.film, library.delete):
+        for tried in (name, "link"):
+            with pytest.raises(SightlineError, match="the film"):
+                action(tried)
+    assert (secret / "settings.json").exists()
+    new = library.new_folder(name)
+    assert new.parent == library.folder and new.resolve().parent == library.folder and new.name != "inputs"
+
+
+def test_pictures_and_trajectories_are_kept_once_by_their_content(tmp_path):
+    library = Library(tmp_path)
+    image = Image.fromarray(np.zeros((4, 4, 3), np.uint8))
+    assert library.keep_picture(image) == library.keep_picture(image)
+    path = moves.orbit(10, frames=5)
+    assert library.keep_trajectory(path) == library.keep_trajectory(path)
+    assert len(list((tmp_path / "inputs").iterdir())) == 2
