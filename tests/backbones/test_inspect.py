@@ -7,7 +7,9 @@ import torch
 
 from sightline.backbones import inspect
 from sightline.backbones.tiny import tiny_transformer
+from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.tokens import CameraTokens
+from sightline.encodings import CameraCtrl, Scope, Sweep
 from sightline.errors import SightlineError
 from tests.backbones.test_wan import retrofit
 from tests.conftest import model_inputs, random_trajectory, wake
@@ -120,3 +122,39 @@ def test_bad_questions_are_one_sentence(tokens):
         inspect.ray_form(retrofit(projection="mlp"))
     with pytest.raises(SightlineError, match="expected a CameraWanTransformer3DModel"):
         inspect.ray_form(tiny_transformer())
+
+
+def test_the_terms_of_sweep_add_up_to_its_logits_too(tokens):
+    model = wake(CameraWanTransformer3DModel.from_transformer(tiny_transformer(), Sweep()))
+    inputs = model_inputs(model)
+    seen = []
+    model.blocks[1].attn1.camera_encoding.register_forward_hook(lambda _m, args, out: seen.append((args[0], out)))
+    terms = inspect.score_terms(model, [5, 40], layer=1, **inputs, attention_kwargs={"camera": tokens})
+    query, key, _ = next(out for stage, out in seen if stage == "inject")
+    logits = torch.einsum("bqhd,bnhd->bhqn", query[:, [5, 40]], key) / query.shape[-1] ** 0.5
+    torch.testing.assert_close(terms.total, logits, atol=1e-5, rtol=1e-4)
+    assert terms.ray_to_ray.abs().max() > 1e-3
+    with pytest.raises(SightlineError, match="carries 'sweep': expected the encoding 'scope'"):
+        inspect.ray_form(model)
+
+
+@pytest.mark.parametrize("encoding", [Scope(), Sweep()])
+def test_alphas_and_gates_of_every_layer(encoding):
+    model = CameraWanTransformer3DModel.from_transformer(tiny_transformer(), encoding)
+    found = inspect.layer_strengths(model, (0.1, 1.0))
+    assert not found.alpha.any() and found.alpha.shape == (2, 2)
+    torch.testing.assert_close(found.gate[:, 1], torch.full((2,), 0.5))  # at s = log 1 = 0
+    with torch.no_grad():
+        model.blocks[1].attn1.camera_encoding.alpha_k.fill_(0.25)
+    assert inspect.layer_strengths(model).alpha.tolist() == [[0, 0], [0, 0.25]]
+
+
+def test_an_encoding_that_adds_nothing_has_no_terms(tokens):
+    model = CameraWanTransformer3DModel.from_transformer(tiny_transformer(), CameraCtrl())
+    for read in (lambda: inspect.layer_strengths(model), lambda: inspect.score_terms(model, [0], layer=0)):
+        with pytest.raises(SightlineError, match="'cameractrl', which adds nothing to queries and keys"):
+            read()
+    assert (
+        inspect.layer_strengths(CameraWanTransformer3DModel.from_transformer(tiny_transformer(), Scope(ngi=False))).gate
+        is None
+    )

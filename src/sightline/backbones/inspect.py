@@ -1,4 +1,4 @@
-"""Inspect a trained SCoPE model: the bilinear form of each head over two rays, and the four terms of attention scores."""
+"""Inspect a trained model: the bilinear form of each head over two rays, the four terms of attention scores, alphas and gates."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 
 from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.encodings.protocol import EncodingLayer
 from sightline.encodings.scope import ScopeLayer
 from sightline.errors import SightlineError
+from sightline.kernels.scope_reference import scale_gate
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,19 @@ class ScoreTerms:
         return self.content + self.content_to_ray + self.ray_to_content + self.ray_to_ray
 
 
+@dataclass(frozen=True, eq=False)
+class LayerStrengths:
+    """How strongly each layer uses the camera.
+
+    alpha: [L, 2], alpha_q and alpha_k. gate: [L, K], the mean over channels of the gate at each of `magnitudes`, the distances
+    |m| of a ray from the first camera; None for an encoding without a gate.
+    """
+
+    alpha: Tensor
+    magnitudes: tuple[float, ...]
+    gate: Tensor | None
+
+
 @torch.no_grad()
 def ray_form(model: CameraWanTransformer3DModel) -> RayForm:
     """M = E_q^T E_k of every layer and head, and its distance from the reciprocal form. SCoPE with linear E only."""
@@ -70,8 +85,11 @@ def score_terms(
     layer: int,
     **inputs: Any,  # the model's inputs, with attention_kwargs={"camera": ...}
 ) -> ScoreTerms:
-    """Run the model and split one layer's attention logits, from the chosen query tokens to all tokens, into A, B, C, D."""
-    scope = _scope_layer(model, layer)
+    """Run the model and split one layer's attention logits, from the chosen query tokens to all tokens, into A, B, C, D.
+
+    For every encoding that adds something to query and key: SCoPE and Sweep.
+    """
+    encoding = _additive_layer(model, layer)
     try:
         indices = [operator.index(query) for query in queries]
     except TypeError:
@@ -80,10 +98,10 @@ def score_terms(
 
     def remember(_: Any, args: tuple[Any, ...]) -> None:
         stage, query, key, *_, camera_rows = args
-        if stage in scope.stages:
+        if stage in encoding.stages - {"embed"}:
             calls.append((query.float(), key.float(), camera_rows))
 
-    handle = scope.register_forward_pre_hook(remember)
+    handle = encoding.register_forward_pre_hook(remember)
     try:
         model(**inputs)
     finally:
@@ -96,7 +114,7 @@ def score_terms(
     tokens = content_q.shape[1]
     if not indices or not all(0 <= query < tokens for query in indices):
         raise SightlineError(f"queries are {indices}: expected token numbers from 0 to {tokens - 1}.")
-    ray_q, ray_k = scope.encode(camera_rows)
+    ray_q, ray_k = encoding.encode(camera_rows)
     picked = torch.tensor(indices, device=content_q.device)
     content_q, ray_q = content_q[:, picked], ray_q[:, picked]
 
@@ -109,16 +127,48 @@ def score_terms(
 
     pairs = {"a": (content_q, content_k), "b": (content_q, ray_k), "c": (ray_q, content_k), "d": (ray_q, ray_k)}
     terms = {term: logits(*pair) for term, pair in pairs.items()}
-    present = (terms[term] if term in scope.settings.terms else torch.zeros_like(terms[term]) for term in "abcd")
-    return ScoreTerms(*present)
+    kept = encoding.settings.terms if isinstance(encoding, ScopeLayer) else "abcd"
+    return ScoreTerms(*(terms[term] if term in kept else torch.zeros_like(terms[term]) for term in "abcd"))
+
+
+@torch.no_grad()
+def layer_strengths(
+    model: CameraWanTransformer3DModel, magnitudes: Sequence[float] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+) -> LayerStrengths:
+    """The alphas of every layer, and its mean gate at some |m|. For SCoPE and Sweep."""
+    layers = [_additive_layer(model, index) for index in range(len(model.blocks))]
+    alpha = torch.tensor([[float(layer.alpha_q), float(layer.alpha_k)] for layer in layers])
+    gates = []
+    for layer in layers:
+        weights = layer.gate_weights
+        if weights is None:
+            return LayerStrengths(alpha, tuple(magnitudes), None)
+        logs = torch.tensor(magnitudes, device=weights.gate_in.device).log()[:, None]
+        gates.append(scale_gate(logs, weights).mean(-1).cpu())
+    return LayerStrengths(alpha, tuple(magnitudes), torch.stack(gates))
+
+
+def _additive_layer(model: CameraWanTransformer3DModel, index: int) -> Any:
+    layer = _layer(model, index)
+    if not layer.is_additive:
+        raise SightlineError(
+            f"the model carries {model.config.encoding['name']!r}, which adds nothing to queries and keys: expected 'scope' or "
+            "another additive encoding."
+        )
+    return layer
 
 
 def _scope_layer(model: CameraWanTransformer3DModel, index: int) -> ScopeLayer:
+    layer = _layer(model, index)
+    if not isinstance(layer, ScopeLayer):
+        raise SightlineError(f"the model carries {model.config.encoding['name']!r}: expected the encoding 'scope'.")
+    return layer
+
+
+def _layer(model: CameraWanTransformer3DModel, index: int) -> EncodingLayer:
     if not isinstance(model, CameraWanTransformer3DModel):
         raise SightlineError(f"model is a {type(model).__name__}: expected a CameraWanTransformer3DModel.")
     if not 0 <= index < len(model.blocks):
         raise SightlineError(f"layer is {index}: expected a layer from 0 to {len(model.blocks) - 1}.")
-    layer = model.blocks[index].attn1.camera_encoding
-    if not isinstance(layer, ScopeLayer):
-        raise SightlineError(f"the model carries {model.config.encoding['name']!r}: expected the encoding 'scope'.")
+    layer: EncodingLayer = model.blocks[index].attn1.camera_encoding
     return layer

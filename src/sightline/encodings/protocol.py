@@ -89,6 +89,15 @@ class EncodingLayer(nn.Module):
     def init_weights(self) -> None:
         """Set the initial value of every parameter, in place."""
 
+    def encode(self, camera_rows: Tensor) -> tuple[Tensor, ...]:
+        """What an additive encoding adds to query and key, [B, N, H, D] each, in float32. Other encodings have no such thing."""
+        raise NotImplementedError
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether the encoding adds something to query and key, so that attention scores split into four terms."""
+        return type(self).encode is not EncodingLayer.encode
+
     def metrics(self) -> dict[str, float]:
         """Values to log during training, by name. Called like a stage, so that sharded weights are complete."""
         return {}

@@ -7,6 +7,7 @@ import logging
 import platform
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +32,16 @@ SETTINGS = "settings.json"
 _log = logging.getLogger("sightline")
 
 
-def run_job(model: Model, job: Job, *, overwrite: bool = False, rank: int = 0) -> dict[str, Any]:
+OnStep = Callable[[int, torch.Tensor], None]  # called after each denoising step with its number and the latents
+
+
+def run_job(
+    model: Model, job: Job, *, overwrite: bool = False, rank: int = 0, on_step: OnStep | None = None
+) -> dict[str, Any]:
     """Generate the job's video and write its folder, completely or not at all; returns the content of its settings.json.
 
     Everything that can be refused is refused before weights are loaded. rank: of processes that share one video (context
-    parallel), only the first writes.
+    parallel), only the first writes. on_step: may raise, which ends the job and leaves nothing behind.
     """
     started = time.monotonic()
     if not overwrite:
@@ -50,14 +56,14 @@ def run_job(model: Model, job: Job, *, overwrite: bool = False, rank: int = 0) -
     model.require_memory(plan, camera_guidance=job.camera_guidance_scale != 1.0)
     if model.options.context_parallel != "none":
         # No process may fail alone before the others are done: the folder is created when the video is ready.
-        video = _generate(model, job, plan)
+        video = _generate(model, job, plan, on_step)
         if rank:
             return {}
         with atomic_folder(job.output, overwrite) as folder:
             return _write(folder, model, job, plan, video, started)
     with atomic_folder(job.output, overwrite) as folder:  # created before the work, so that a bad path fails early
         _require_space(folder, plan, job.output)
-        return _write(folder, model, job, plan, _generate(model, job, plan), started)
+        return _write(folder, model, job, plan, _generate(model, job, plan, on_step), started)
 
 
 def request(model: Model, job: Job) -> dict[str, Any]:
@@ -114,7 +120,13 @@ def _require_memory(model: Model, job: Job) -> None:
     model.require_memory_for(job.num_frames or defaults.num_frames, width, height, camera_guidance)
 
 
-def _generate(model: Model, job: Job, plan: Plan) -> np.ndarray:  # -> [T, H, W, 3] uint8
+def _generate(model: Model, job: Job, plan: Plan, on_step: OnStep | None) -> np.ndarray:  # -> [T, H, W, 3] uint8
+    def after_step(_pipe: Any, step: int, _timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
+        if on_step is not None:
+            on_step(step, tensors["latents"])
+        return tensors
+
+    options = {} if on_step is None else {"callback_on_step_end": after_step}
     try:
         return generate(
             model.pipe,
@@ -126,6 +138,7 @@ def _generate(model: Model, job: Job, plan: Plan) -> np.ndarray:  # -> [T, H, W,
             guidance_scale=plan.guidance_scale,
             camera_guidance_scale=job.camera_guidance_scale,
             seed=job.seed,
+            **options,
         )
     except torch.OutOfMemoryError:
         raise SightlineError(

@@ -31,11 +31,13 @@ TERMS = {
 class VideoScoreTerms:
     """terms: [t, rows, columns] of each of TERMS and of their sum, a mean over heads or one head.
 
+    attention: [t, rows, columns], how the token divides its attention: the softmax of the sum, a mean over heads or one head.
     query: the latent frame, and where its token is in the picture, x and y as fractions. pictures: [t, H, W, 3], the frame that
     each latent frame's pose is of.
     """
 
     terms: dict[str, np.ndarray]
+    attention: np.ndarray
     query: tuple[int, float, float]
     pictures: np.ndarray
 
@@ -84,8 +86,10 @@ def video_score_terms(
             raise SightlineError(f"head is {head}: expected one from 0 to {len(logits) - 1}.")
         values = logits.mean(0) if head is None else logits[head]
         terms[name] = values.reshape(grid.frames, grid.rows, grid.columns).float().cpu().numpy()
+    shares = found.total[0, :, 0].softmax(-1)  # [heads, N]
+    attention = (shares.mean(0) if head is None else shares[head]).reshape(terms["sum"].shape).float().cpu().numpy()
     centre = ((column + 0.5) / grid.columns, (row + 0.5) / grid.rows)
-    return VideoScoreTerms(terms, (frame, *centre), clip.frames[::TEMPORAL_STRIDE])
+    return VideoScoreTerms(terms, attention, (frame, *centre), clip.frames[::TEMPORAL_STRIDE])
 
 
 def _model_inputs(

@@ -1,0 +1,143 @@
+"""The worker: tasks in order, progress, cancelling, failures, and a process that is killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+
+import pytest
+
+from sightline.generation.model import ModelOptions
+from sightline.studio.session import Session
+from sightline.studio.worker import Worker
+
+STAND_IN = """
+import json, sys
+json.loads(sys.stdin.readline())
+tasks = {}
+for line in sys.stdin:
+    task = json.loads(line)
+    if "cancel" in task:
+        print(json.dumps({"id": task["cancel"], "event": "cancelled"}), flush=True)
+        continue
+    say = lambda **content: print(json.dumps({"id": task["id"], **content}), flush=True)
+    say(event="progress", step=1, steps=2)
+    if task["kind"] == "fail":
+        say(event="failed", sentence="it did not work.")
+    elif task["kind"] != "hang":
+        say(event="done", result=task["arguments"])
+"""
+
+
+@pytest.fixture
+def worker():
+    worker = Worker(ModelOptions(), [sys.executable, "-c", STAND_IN])
+    yield worker
+    worker.close()
+
+
+class Started:
+    """Remembers events, and tells when a task has made progress."""
+
+    def __init__(self):
+        self.events, self.progress = [], threading.Event()
+
+    def __call__(self, event):
+        self.events.append(event["event"])
+        if event["event"] == "progress":
+            self.progress.set()
+
+
+def test_tasks_run_in_order_and_a_failure_does_not_stop_the_next(worker):
+    told = Started()
+    tickets = [worker.submit(kind, {"n": n}, told) for n, kind in enumerate(("work", "fail", "work"))]
+    ends = [ticket.wait(60) for ticket in tickets]
+    assert [end["event"] for end in ends] == ["done", "failed", "done"]
+    assert ends[2]["result"] == {"n": 2} and ends[1]["sentence"] == "it did not work."
+
+
+def test_a_killed_process_fails_its_task_and_the_next_starts_another(worker):
+    told = Started()
+    ticket = worker.submit("hang", {}, told)
+    assert told.progress.wait(60)
+    killed = worker.process_id
+    os.kill(killed, signal.SIGKILL)
+    end = ticket.wait(60)
+    assert end["event"] == "failed" and "signal 9" in end["sentence"]
+    assert worker.submit("work", {}).wait(60)["event"] == "done"
+    assert worker.process_id != killed
+
+
+def test_cancelling_what_runs_and_what_waits(worker):
+    told = Started()
+    running, waiting = worker.submit("hang", {}, told), worker.submit("work", {})
+    assert waiting.last["ahead"] == 1
+    assert told.progress.wait(60)
+    worker.cancel(waiting)
+    assert waiting.wait(60)["event"] == "cancelled"
+    worker.cancel(running)
+    assert running.wait(60)["event"] == "cancelled"
+
+
+def test_closing_ends_the_process_and_everything_that_waits():
+    worker, told = Worker(ModelOptions(), [sys.executable, "-c", STAND_IN]), Started()
+    tickets = [worker.submit("hang", {}, told), worker.submit("work", {})]
+    assert told.progress.wait(60)
+    process = worker._process
+    worker.close()
+    assert [ticket.wait(60)["event"] for ticket in tickets] == ["cancelled", "cancelled"]
+    assert process.poll() is not None
+
+
+def test_a_page_that_is_gone_does_not_disturb_the_worker(worker):
+    def broken(event):
+        raise RuntimeError("the page was closed")
+
+    assert worker.submit("work", {}, broken).wait(60)["event"] == "done"
+
+
+def test_the_real_process_makes_a_film_reads_a_token_and_the_weights_and_survives_a_bad_job(tmp_path):
+    """A tiny untrained model, with everything as in the studio: the film's own settings, terms and layers come back."""
+    import sightline as sl
+    from sightline.backbones.model_info import ModelInfo
+    from sightline.backbones.tiny import tiny_pipeline
+    from sightline.studio.inspector import LayersView, TokenQuery, TokenView
+    from sightline.studio.library import Library
+    from tests.conftest import wake
+
+    pipe = sl.attach_camera(tiny_pipeline("ti2v-5b"), sl.encodings.Sweep())
+    wake(pipe.transformer)
+    sl.save_pipeline_camera(pipe, tmp_path / "camera")
+    library = Library(tmp_path / "films")
+    session = Session(ModelInfo.of(pipe), library, num_frames=5, width=64, height=64)
+    session.set_move("truck:0.2")
+    worker = Worker(ModelOptions("tiny:ti2v-5b", tmp_path / "camera"))
+    try:
+        job = session.job(library.new_folder("../a film"), seed=3, num_inference_steps=2, prompt="a room")
+        events = []
+        made = {**job.settings(), "output": str(job.output)}
+        end = worker.submit("generate", made, events.append).wait(300)
+        assert end["event"] == "done", end
+        assert end["result"]["name"] == "a_film" and library.names() == ["a_film"]
+        assert [event["step"] for event in events if event["event"] == "progress"] == [0, 1, 2]
+        assert any(event.get("picture", "").startswith("data:image/jpeg") for event in events)
+        again = worker.submit("generate", made).wait(300)
+        assert again["event"] == "failed" and "exists" in again["sentence"]
+        query = TokenQuery(str(job.output), frame=1, x=0.4, y=0.6, layer=1)
+        scores = worker.submit("scores", vars(query)).wait(300)
+        assert scores["event"] == "done", scores
+        view = TokenView.unpacked(scores["result"])
+        assert list(view.terms) == ["A content", "B content to ray", "C ray to content", "D ray to ray", "sum"]
+        assert view.attention.shape == (2, 2, 2) and abs(view.attention.sum() - 1) < 1e-4
+        layers = LayersView.unpacked(worker.submit("weights", {}).wait(300)["result"])
+        assert layers.matrix is None and layers.alpha.shape == (2, 2)
+        assert (
+            layers.note
+            == "This model's encoding, sweep, has no matrix M over two rays: only SCoPE with a linear E has one."
+        )
+    finally:
+        worker.close()
+    assert json.loads((job.output / "settings.json").read_text())["request"]["seed"] == 3
