@@ -26,11 +26,13 @@ class RayForm:
     scale: [L, H], the c for which c I (without flip, c times the swap of the two halves) is nearest to M_6, the 6 x 6 ray block
         of M.
     distance: [L, H], |M_6 - c I| / |M_6| in the Frobenius norm: 0 for the reciprocal product, 1 for a form orthogonal to it.
+    reciprocal: [6, 6], the reciprocal form itself: I, or the swap of the two halves without flip.
     """
 
     matrix: Tensor
     scale: Tensor
     distance: Tensor
+    reciprocal: Tensor
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +77,8 @@ def ray_form(model: CameraWanTransformer3DModel) -> RayForm:
     rays = matrix[..., :6, :6]
     scale = (rays * reciprocal).sum(dim=(-1, -2)) / 6
     residual = rays - scale[..., None, None] * reciprocal
-    return RayForm(matrix, scale, residual.norm(dim=(-1, -2)) / rays.norm(dim=(-1, -2)).clamp_min(1e-30))
+    distance = residual.norm(dim=(-1, -2)) / rays.norm(dim=(-1, -2)).clamp_min(1e-30)
+    return RayForm(matrix, scale, distance, reciprocal)
 
 
 @torch.no_grad()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sightline.figures.curves import LossCurve, draw_loss_curves
     from sightline.figures.gallery import GalleryRow, draw_gallery
     from sightline.figures.histories import HistoryLine, HistoryPanel, draw_histories
-    from sightline.figures.inspection import draw_ray_form, draw_score_terms
+    from sightline.figures.inspection import draw_layer_form, draw_layer_strengths, draw_ray_form, draw_score_terms
     from sightline.figures.intervals import IntervalPanel, IntervalRow, VerdictPanel, draw_intervals, draw_verdicts
     from sightline.figures.moments import draw_moments
     from sightline.figures.scores import BoxPanel, CurvePanel, draw_boxes, draw_error_curves
@@ -35,6 +35,8 @@ _NAMES = {
     "HistoryLine": "histories",
     "HistoryPanel": "histories",
     "draw_histories": "histories",
+    "draw_layer_form": "inspection",
+    "draw_layer_strengths": "inspection",
     "draw_ray_form": "inspection",
     "draw_score_terms": "inspection",
     "IntervalPanel": "intervals",
@@ -74,6 +76,8 @@ __all__ = [
     "draw_gallery",
     "draw_histories",
     "draw_intervals",
+    "draw_layer_form",
+    "draw_layer_strengths",
     "draw_loss_curves",
     "draw_moments",
     "draw_ray_form",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from sightline.figures.style import INK, QUIET, new_figure, save_figure
+from sightline.figures.style import COLOURS, INK, LINE, QUIET, new_figure, save_figure
 
 _SIGNED, _POSITIVE = "RdBu_r", "viridis"
 _MAX_COLUMNS = 6  # latent frames of a video
+_MAX_HEADS = 8  # in a row
 
 
 def draw_ray_form(
@@ -47,8 +48,12 @@ def draw_score_terms(
     query: tuple[int, float, float],  # latent frame, and where the token is in its picture: x and y as fractions
     path: str | Path,
     title: str,
+    lines: Sequence[np.ndarray] | None = None,  # [K, 2] pixels in each picture
 ) -> Figure:
-    """A row of pictures, the query marked in its own, and below it a row of maps for each term."""
+    """A row of pictures, the query marked in its own, and below it a row of maps for each term, with the epipolar lines on top.
+
+    A term named "attention" is drawn from 0 up, the others around 0.
+    """
     shown = sorted({*np.linspace(0, len(pictures) - 1, min(_MAX_COLUMNS, len(pictures))).round().astype(int), query[0]})
     height, width = pictures.shape[1:3]
     figure = new_figure(
@@ -61,16 +66,98 @@ def draw_score_terms(
         axis.set_title(f"latent frame {frame}", fontsize=7, color=QUIET)
         if frame == query[0]:
             axis.plot(query[1] * width - 0.5, query[2] * height - 0.5, "o", ms=7, mfc="none", mec="#d1603d", mew=2)
+        elif lines is not None:
+            _line(axis, lines[frame], (height, width), (height, width))
     for row, (name, values) in zip(grid[1:], terms.items(), strict=True):
         largest = float(np.abs(values).max()) or 1.0
+        colours, lowest = (_POSITIVE, 0.0) if name == "attention" else (_SIGNED, -largest)
         for axis, frame in zip(row, shown, strict=True):
-            image = axis.imshow(values[frame], cmap=_SIGNED, vmin=-largest, vmax=largest, aspect="auto")
+            image = axis.imshow(values[frame], cmap=colours, vmin=lowest, vmax=largest, aspect="auto")
+            if lines is not None and frame != query[0]:
+                _line(axis, lines[frame], (height, width), values.shape[1:])
         row[0].set_ylabel(name, fontsize=7, color=INK)
         figure.colorbar(image, ax=row[-1], shrink=0.9).ax.tick_params(labelsize=6, colors=QUIET, length=0)
     for axis in grid.ravel():
         _hide_ticks(axis)
     save_figure(figure, path, dpi=110)
     return figure
+
+
+def draw_layer_strengths(
+    alpha: np.ndarray,  # [L, 2], of query and key
+    magnitudes: Sequence[float],
+    gate: np.ndarray | None,  # [L, K]
+    path: str | Path,
+    title: str,
+) -> Figure:
+    """The alphas of each layer, and the mean gate of each layer over the distance of a ray."""
+    figure = new_figure(9.0, 2.8, layout="constrained")
+    figure.suptitle(title, fontsize=9, color=INK, x=0.01, ha="left")
+    left, right = figure.subplots(1, 2)
+    layers = np.arange(len(alpha))
+    for side, (name, colour) in enumerate((("query", COLOURS[0]), ("key", COLOURS[1]))):
+        left.bar(layers + (side - 0.5) * 0.4, alpha[:, side], 0.4, color=colour, label=name)
+    left.axhline(0, color=LINE, lw=0.8, zorder=0)
+    left.set(xlabel="layer", title="alpha")
+    left.legend(fontsize=7, frameon=False)
+    if gate is None:
+        right.text(0.5, 0.5, "this encoding has no gate", ha="center", va="center", fontsize=8, color=QUIET)
+        _hide_ticks(right)
+    else:
+        import matplotlib
+
+        colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, len(gate)))
+        for layer, values in enumerate(gate):
+            right.plot(magnitudes, values, color=colours[layer], lw=1.2, label=f"layer {layer}")
+        right.set(xscale="log", xlabel="|m|, distance of the ray from the first camera", title="mean gate", ylim=(0, 1))
+        right.legend(fontsize=6, frameon=False, ncols=2)
+    for axis in (left, right):
+        axis.title.set(fontsize=8, color=INK)
+        axis.xaxis.label.set(fontsize=7, color=QUIET)
+        axis.tick_params(labelsize=6, colors=QUIET, length=0)
+        axis.spines[["top", "right"]].set_visible(False)
+    save_figure(figure, path, dpi=120)
+    return figure
+
+
+def draw_layer_form(
+    matrix: np.ndarray,  # [H, F, F]
+    reciprocal: np.ndarray,  # [6, 6]
+    scale: np.ndarray,  # [H]
+    distance: np.ndarray,  # [H]
+    path: str | Path,
+    title: str,
+) -> Figure:
+    """M of each head of a layer, and below it the reciprocal form c I that is nearest to it, in the same colours."""
+    heads, columns = len(matrix), min(len(matrix), _MAX_HEADS)
+    rows = -(-heads // columns)
+    figure = new_figure(1.3 * columns + 0.6, 2.9 * rows + 0.4, layout="constrained")
+    figure.suptitle(title, fontsize=9, color=INK, x=0.01, ha="left")
+    grid = figure.subplots(2 * rows, columns, squeeze=False)
+    for axis in grid.ravel():
+        _hide_ticks(axis)
+    for head in range(heads):
+        row, column = 2 * (head // columns), head % columns
+        whole = np.zeros_like(matrix[head])
+        whole[:6, :6] = scale[head] * reciprocal
+        largest = float(np.abs(matrix[head]).max()) or 1.0
+        for axis, form in ((grid[row, column], matrix[head]), (grid[row + 1, column], whole)):
+            axis.imshow(form, cmap=_SIGNED, vmin=-largest, vmax=largest, interpolation="nearest")
+        grid[row, column].set_title(f"head {head}: {distance[head]:.2f}", fontsize=7, color=INK)
+    for row in range(rows):
+        grid[2 * row, 0].set_ylabel("learned M", fontsize=7, color=INK)
+        grid[2 * row + 1, 0].set_ylabel("reciprocal", fontsize=7, color=INK)
+    save_figure(figure, path, dpi=120)
+    return figure
+
+
+def _line(axes: Axes, line: np.ndarray, picture: tuple[int, int], shape: tuple[int, ...]) -> None:
+    """An epipolar line, given in pixels of the picture, over a map of this shape; a single point is drawn as one."""
+    if not len(line):
+        return
+    x, y = (line[:, i] * (shape[1 - i] / picture[1 - i]) - 0.5 for i in (0, 1))
+    axes.plot(x, y, color="#111418", lw=1.0, marker="o" if np.ptp(line) < 1e-6 else None, ms=3)
+    axes.set(xlim=(-0.5, shape[1] - 0.5), ylim=(shape[0] - 0.5, -0.5))
 
 
 def _heat(axes: Axes, values: np.ndarray, title: str, colours: str, low: float, high: float) -> None:

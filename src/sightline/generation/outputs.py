@@ -126,7 +126,7 @@ def _generate(model: Model, job: Job, plan: Plan, on_step: OnStep | None) -> np.
             on_step(step, tensors["latents"])
         return tensors
 
-    options = {} if on_step is None else {"callback_on_step_end": after_step}
+    options: dict[str, Any] = {} if on_step is None else {"callback_on_step_end": after_step}
     try:
         return generate(
             model.pipe,

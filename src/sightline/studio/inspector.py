@@ -62,7 +62,7 @@ class TokenView(_Packed):
 
 @dataclass(frozen=True, eq=False)
 class LayersView(_Packed):
-    """alpha: [L, 2]. gate: [L, K] at `magnitudes`. matrix: [L, H, F, F], scale and distance: [L, H].
+    """alpha: [L, 2]. gate: [L, K] at `magnitudes`. matrix: [L, H, F, F], scale and distance: [L, H]. reciprocal: [6, 6].
 
     What the encoding does not have is None, and `note` says so in a sentence.
     """
@@ -76,6 +76,7 @@ class LayersView(_Packed):
     matrix: np.ndarray | None
     scale: np.ndarray | None
     distance: np.ndarray | None
+    reciprocal: np.ndarray | None
     note: str
 
 
@@ -112,7 +113,7 @@ def read_layers(model: Model, component: str = "transformer") -> LayersView:
     if "encoding" not in expert.config:
         raise SightlineError("the model takes no camera: expected one with camera weights.")
     name, notes = expert.config.encoding["name"], []
-    alpha = gate = matrix = scale = distance = None
+    alpha = gate = matrix = scale = distance = reciprocal = None
     magnitudes: list[float] = []
     try:
         strengths = layer_strengths(expert)
@@ -122,12 +123,23 @@ def read_layers(model: Model, component: str = "transformer") -> LayersView:
         notes.append(str(error))
     try:
         form = ray_form(expert)
-        matrix, scale, distance = (values.cpu().numpy() for values in (form.matrix, form.scale, form.distance))
+        parts = (form.matrix, form.scale, form.distance, form.reciprocal)
+        matrix, scale, distance, reciprocal = (values.cpu().numpy() for values in parts)
     except SightlineError:
         notes.append(NO_FORM.format(name=name))
     heads = expert.config.num_attention_heads
     return LayersView(
-        name, len(expert.blocks), heads, alpha, magnitudes, gate, matrix, scale, distance, " ".join(notes)
+        name,
+        len(expert.blocks),
+        heads,
+        alpha,
+        magnitudes,
+        gate,
+        matrix,
+        scale,
+        distance,
+        reciprocal,
+        " ".join(notes),
     )
 
 

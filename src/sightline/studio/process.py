@@ -44,7 +44,9 @@ def generate_film(model: Model, arguments: dict[str, Any], progress: Progress) -
     from sightline.generation.job import Job
     from sightline.generation.outputs import run_job
 
-    fields = {field.name: arguments.get(field.name) for field in dataclasses.fields(Job) if field.name in arguments}
+    fields: dict[str, Any] = {
+        field.name: arguments[field.name] for field in dataclasses.fields(Job) if field.name in arguments
+    }
     for name in ("output", "image", "trajectory"):
         fields[name] = None if fields.get(name) is None else Path(fields[name])
     fields["option"] = tuple(fields.get("option") or ())

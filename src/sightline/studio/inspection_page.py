@@ -1,0 +1,124 @@
+"""The inspection as pictures: a strip of maps for each term, a figure to keep, and one static HTML page of everything."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from sightline.files import write_atomic
+from sightline.studio.inspector import LayersView, TokenView
+
+_CELL = 112  # pixels of a frame in a strip
+_GAP = 4
+_LINE, _MARK = (17, 20, 24), (209, 96, 61)
+
+
+def strips(view: TokenView) -> dict[str, np.ndarray]:
+    """A picture [h, w, 3] of each term over all latent frames, from left to right, with the epipolar lines on top.
+
+    The first one shows the frames themselves, with a ring around the token.
+    """
+    found = {"frames": _strip(list(view.pictures), view)}
+    for name, values in {**view.terms, "attention": view.attention}.items():
+        largest = float(np.abs(values).max()) or 1.0
+        signed = name != "attention"
+        colours = _colours(values / largest / 2 + 0.5, "RdBu_r") if signed else _colours(values / largest, "viridis")
+        found[name] = _strip(list(colours), view)
+    return found
+
+
+def _colours(values: np.ndarray, name: str) -> np.ndarray:  # [t, rows, columns] in 0..1 -> [..., 3] uint8
+    import matplotlib
+
+    return (matplotlib.colormaps[name](values)[..., :3] * 255).round().astype(np.uint8)
+
+
+def _strip(cells: list[np.ndarray], view: TokenView) -> np.ndarray:
+    height, width = view.pictures.shape[1:3]
+    down = max(1, round(_CELL * height / width))
+    strip = Image.new("RGB", (len(cells) * (_CELL + _GAP) - _GAP, down), "white")
+    draw = ImageDraw.Draw(strip)
+    for frame, cell in enumerate(cells):
+        left = frame * (_CELL + _GAP)
+        nearest = Image.Resampling.NEAREST if cell.shape[1] < width else Image.Resampling.LANCZOS
+        strip.paste(Image.fromarray(cell).resize((_CELL, down), nearest), (left, 0))
+        if frame == view.query[0]:
+            x, y = left + view.query[1] * _CELL, view.query[2] * down
+            draw.ellipse([x - 6, y - 6, x + 6, y + 6], outline=_MARK, width=3)
+            continue
+        overlay = _lines(view.lines[frame] * (_CELL / width), _CELL, down)
+        strip.paste(overlay, (left, 0), overlay)
+    return np.asarray(strip)
+
+
+def _lines(line: np.ndarray, width: int, height: int) -> Image.Image:
+    """An epipolar line on a transparent picture, so that it does not run into its neighbours."""
+    overlay = Image.new("RGBA", (width, height), (0, 0, 0, 0))
+    draw = ImageDraw.Draw(overlay)
+    if len(line) and np.ptp(line, axis=0).max() < 1:  # a camera that only turned sees the ray as a point
+        x, y = line[0]
+        draw.ellipse([x - 3, y - 3, x + 3, y + 3], fill=(*_LINE, 255))
+    elif len(line):
+        draw.line([tuple(point) for point in line], fill=(*_LINE, 255), width=2)
+    return overlay
+
+
+def write_figure(view: TokenView, path: Path, title: str) -> None:
+    """The view of one token as a figure: .png, .svg or .pdf."""
+    from sightline.figures import draw_score_terms
+
+    terms = {**view.terms, "attention": view.attention}
+    draw_score_terms(view.pictures, terms, view.query, path, title, lines=view.lines)
+
+
+def layer_pictures(layers: LayersView, layer: int) -> dict[str, np.ndarray]:
+    """Pictures [h, w, 3] of the alphas and gates of all layers, and of M in one layer, where the encoding has them."""
+    from sightline.figures import draw_layer_form, draw_layer_strengths
+
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="sightline-inspect-") as folder:
+        file = Path(folder) / "figure.png"
+        if layers.alpha is not None:
+            title = f"{layers.encoding}: alpha and gate of each layer"
+            draw_layer_strengths(layers.alpha, layers.magnitudes, layers.gate, file, title)
+            found["alpha and gate"] = np.asarray(Image.open(file).convert("RGB"))
+        if layers.matrix is not None and layers.scale is not None and layers.distance is not None:
+            assert layers.reciprocal is not None
+            title = f"layer {layer}: M of each head, and its distance from the reciprocal form"
+            parts = (layers.matrix[layer], layers.reciprocal, layers.scale[layer], layers.distance[layer])
+            draw_layer_form(*parts, file, title)
+            found["M"] = np.asarray(Image.open(file).convert("RGB"))
+    return found
+
+
+def write_page(path: Path, title: str, view: TokenView, layers: LayersView) -> None:
+    """One HTML file with every picture inside it: the terms of the token, and what each layer has learned."""
+    parts = [f"<h1>{html.escape(title)}</h1>", "<h2>Score terms of one token</h2>"]
+    words = "The ring marks the token. The line is its epipolar line: whatever the token shows lies on it."
+    parts.append(f"<p>{words}</p>")
+    parts += [_figure(name, picture) for name, picture in strips(view).items()]
+    parts.append("<h2>What the layers have learned</h2>")
+    parts += [f"<p>{html.escape(layers.note)}</p>"] if layers.note else []
+    for layer in range(layers.layers):
+        pictures = layer_pictures(layers, layer)
+        parts += [_figure(name, picture) for name, picture in pictures.items() if name == "M" or layer == 0]
+    style = (
+        "body{font:14px sans-serif;color:#22262b;max-width:75em;margin:2em auto}img{max-width:100%}figure{margin:1em 0}"
+    )
+    head = f'<meta charset="utf-8"><title>{html.escape(title)}</title><style>{style}</style>'
+    write_atomic(path, f"<!doctype html><html><head>{head}</head><body>{''.join(parts)}</body></html>\n")
+
+
+def _figure(name: str, picture: np.ndarray) -> str:
+    buffer = io.BytesIO()
+    Image.fromarray(picture).save(buffer, "PNG", optimize=True)
+    address = f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    return (
+        f'<figure><figcaption>{html.escape(name)}</figcaption><img src="{address}" alt="{html.escape(name)}"></figure>'
+    )
