@@ -22,6 +22,7 @@ VERBS = {
     "inspect": "look inside a model: the learned form of each head, score terms of a video; and galleries",
     "bench": "time one step of every method and of the stock model",
     "study": "train and measure many rows and seeds alike: the tables of the paper",
+    "studio": "open a page to draw a camera path, preview it, generate the film and inspect the model",
     "lab": "train and measure the small model that ships with the package",
 }
 

@@ -38,11 +38,11 @@ class _Packed:
     """Arrays and plain values, packed for JSON: an array becomes the text of its .npy file."""
 
     def packed(self) -> dict[str, Any]:
-        return {field.name: _pack(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
+        return {field.name: pack(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]
 
     @classmethod
     def unpacked(cls: type[View], content: dict[str, Any]) -> View:
-        return cls(**{name: _unpack(value) for name, value in content.items()})
+        return cls(**{name: unpack(value) for name, value in content.items()})
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,21 +143,21 @@ def read_layers(model: Model, component: str = "transformer") -> LayersView:
     )
 
 
-def _pack(value: Any) -> Any:
+def pack(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         buffer = io.BytesIO()
         np.save(buffer, value, allow_pickle=False)
         return {"npy": base64.b64encode(buffer.getvalue()).decode()}
     if isinstance(value, dict):
-        return {"dict": {name: _pack(one) for name, one in value.items()}}
+        return {"dict": {name: pack(one) for name, one in value.items()}}
     if isinstance(value, list | tuple):
-        return [_pack(one) for one in value]
+        return [pack(one) for one in value]
     return value
 
 
-def _unpack(value: Any) -> Any:
+def unpack(value: Any) -> Any:
     if isinstance(value, dict) and "npy" in value:
         return np.load(io.BytesIO(base64.b64decode(value["npy"])), allow_pickle=False)
     if isinstance(value, dict):
-        return {name: _unpack(one) for name, one in value["dict"].items()}
-    return [_unpack(one) for one in value] if isinstance(value, list) else value
+        return {name: unpack(one) for name, one in value["dict"].items()}
+    return [unpack(one) for one in value] if isinstance(value, list) else value

@@ -31,6 +31,7 @@ import numpy as np
 
 from sightline.files import failure
 from sightline.generation.model import Model, ModelOptions
+from sightline.studio.inspector import unpack
 
 Progress = Callable[..., None]
 
@@ -75,10 +76,18 @@ def read_weights(model: Model, arguments: dict[str, Any], progress: Progress) ->
     return read_layers(model, arguments.get("component", "transformer")).packed()
 
 
+def estimate_path(model: Model, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    """The path of the camera according to the film's pixels, with its errors. depth: of the first frame."""
+    from sightline.studio.estimate import estimate_film
+
+    return estimate_film(Path(arguments["folder"]), unpack(arguments["depth"]))
+
+
 TASKS: dict[str, Callable[[Model, dict[str, Any], Progress], dict[str, Any]]] = {
     "generate": generate_film,
     "scores": score_token,
     "weights": read_weights,
+    "estimate": estimate_path,
 }
 
 

@@ -1,0 +1,180 @@
+"""The tab Inspect: click a point of a film to see the score terms of its token, and what every layer has learned."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.errors import SightlineError
+from sightline.studio.inspection_page import layer_pictures, strips, write_figure, write_page
+from sightline.studio.inspector import LayersView, TokenQuery, TokenView
+from sightline.studio.page_text import sentence
+from sightline.studio.worker import Event
+
+if TYPE_CHECKING:
+    from sightline.studio.visit import Visit
+
+_NONE, _MEAN = "-", "mean over heads"
+_WIDTH = 2.0  # of the picture in the 3D view
+_EMPTY = np.full((8, 8, 3), 255, np.uint8)
+
+
+class InspectTab:
+    def __init__(self, visit: Visit) -> None:
+        self.visit = visit
+        self.frames: np.ndarray | None = None  # of the film that is open
+        self.picture: Any = None  # in the 3D view
+        self.mark: Any = None
+        self.at = (0.5, 0.5)
+        self.token: TokenView | None = None
+        self.layers: LayersView | None = None
+        self.maps: dict[str, Any] = {}
+        gui = visit.gui
+        self.film = gui.add_dropdown("Film to inspect", (_NONE,))
+        self.show = gui.add_button("Open the film", icon="scan-eye")
+        self.state = gui.add_html(sentence("Open a film, then click a point of its picture in the 3D view."))
+        self.frame = gui.add_slider("Latent frame", 0, 1, 1, 0)
+        self.layer = gui.add_slider("Layer", 0, 1, 1, 0)
+        self.head = gui.add_dropdown("Head", (_MEAN,))
+        self.sigma = gui.add_slider("Noise level", 0.0, 1.0, 0.05, 0.5)
+        self.exports = gui.add_button_group("Export", ("PNG", "HTML page"))
+        self.back = gui.add_button("Back to the path")
+        self.weights = {name: gui.add_image(_EMPTY, label=name, visible=False) for name in ("alpha and gate", "M")}
+        self.note = gui.add_html("")
+        self.panel: Any = None
+        guarded = visit.guarded
+        self.show.on_click(guarded(lambda _: self.open(self.film.value)))
+        self.frame.on_update(lambda event: None if event.client is None else guarded(self.draw_picture)())
+        for handle in (self.layer, self.head, self.sigma):
+            handle.on_update(lambda event: None if event.client is None else guarded(self.ask)())
+        self.exports.on_click(guarded(lambda event: self.export(event.target.value)))
+        self.back.on_click(guarded(lambda _: visit.path_changed()))
+        self.refresh()
+
+    def refresh(self) -> None:
+        names = self.visit.studio.library.names()
+        self.film.options = tuple(names) or (_NONE,)
+        self.film.value = self.film.value if self.film.value in names else self.film.options[0]
+
+    # -- the picture --------------------------------------------------------------------------------------------------
+
+    def open(self, name: str) -> None:
+        """Show the frames of a film in the 3D view, in place of the path."""
+        film = self.visit.studio.library.film(name)
+        self.film.value = name
+        stride = self.visit.session.info.stride.frames
+        self.frames = film.frames()[::stride]
+        self.frame.max = max(len(self.frames) - 1, 1)
+        self.frame.value = len(self.frames) - 1
+        self.visit.player.stop()
+        self.visit.view.show_path(False)
+        self.draw_picture()
+        camera = self.visit.client.camera
+        camera.position, camera.look_at, camera.up_direction = (0.0, 0.0, -2.2), (0.0, 0.0, 0.0), (0.0, -1.0, 0.0)
+        if self.layers is None:
+            self.visit.studio.worker.submit("weights", {}, self.visit.guarded(self.told_layers))
+        self.state.content = sentence("Click a point of the picture in the 3D view.")
+
+    def draw_picture(self) -> None:
+        if self.frames is None:
+            return
+        frame = self.frames[min(int(self.frame.value), len(self.frames) - 1)]
+        height = _WIDTH * frame.shape[0] / frame.shape[1]
+        self.picture = self.visit.view.scene.add_image("/inspect/picture", frame, _WIDTH, height, format="png")
+        self.picture.on_click(self.visit.guarded(self.clicked))
+
+    def hide_picture(self) -> None:
+        """Make room for the path again."""
+        for node in (self.picture, self.mark):
+            if node is not None:
+                node.visible = False
+
+    def clicked(self, event: Any) -> None:
+        """A click gives a ray; the picture lies in the plane z = 0, x to the right and y down."""
+        origin, direction = np.array(event.ray_origin), np.array(event.ray_direction)
+        if self.frames is None or abs(direction[2]) < 1e-9:
+            return
+        point = origin - direction * (origin[2] / direction[2])
+        height = _WIDTH * self.frames.shape[1] / self.frames.shape[2]
+        x, y = point[0] / _WIDTH + 0.5, point[1] / height + 0.5
+        if 0 <= x < 1 and 0 <= y < 1:
+            self.at = (float(x), float(y))
+            self.mark = self.visit.view.scene.add_icosphere(
+                "/inspect/mark", 0.025, color=(209, 96, 61), position=(point[0], point[1], -0.01)
+            )
+            self.ask()
+
+    # -- the model ----------------------------------------------------------------------------------------------------
+
+    def ask(self) -> None:
+        """Ask the worker for the terms of the chosen token."""
+        if self.frames is None:
+            return
+        self._draw_layers()
+        head = None if self.head.value == _MEAN else int(self.head.value.removeprefix("head "))
+        folder = self.visit.studio.library.film(self.film.value).folder
+        query = TokenQuery(
+            str(folder), min(int(self.frame.value), len(self.frames) - 1), *self.at, int(self.layer.value), head,
+            float(self.sigma.value),
+        )  # fmt: skip
+        self.state.content = sentence("Reading the model ...")
+        self.visit.studio.worker.submit("scores", vars(query), self.visit.guarded(self.told_scores))
+
+    def told_layers(self, event: Event) -> None:
+        if event["event"] == "failed":
+            self.note.content = sentence(event["sentence"], "error")
+        elif event["event"] == "done":
+            self.layers = LayersView.unpacked(event["result"])
+            self.layer.max = max(self.layers.layers - 1, 1)
+            self.layer.value = self.layers.layers // 2
+            self.head.options = (_MEAN, *(f"head {number}" for number in range(self.layers.heads)))
+            self.note.content = sentence(self.layers.note)
+            self._draw_layers()
+
+    def _draw_layers(self) -> None:
+        if self.layers is None:
+            return
+        pictures = layer_pictures(self.layers, min(int(self.layer.value), self.layers.layers - 1))
+        for name, handle in self.weights.items():
+            handle.visible = name in pictures
+            if name in pictures:
+                handle.image = pictures[name]
+
+    def told_scores(self, event: Event) -> None:
+        if event["event"] == "failed":
+            self.state.content = sentence(event["sentence"], "error")
+        elif event["event"] == "done":
+            self.token = TokenView.unpacked(event["result"])
+            self._draw_maps(strips(self.token))
+            self.state.content = sentence(f"{self._title()}. Red is a higher score, blue a lower one.")
+
+    def _draw_maps(self, pictures: dict[str, np.ndarray]) -> None:
+        gui = self.visit.gui
+        if self.panel is None:
+            self.panel = gui.add_panel()
+            with self.panel.add_tab("Score terms"):
+                self.maps = {name: gui.add_image(picture, label=name) for name, picture in pictures.items()}
+            self.panel.float(x=350, y=330, width=760, height=560)
+        for name, picture in pictures.items():
+            self.maps[name].image = picture
+
+    def _title(self) -> str:
+        return (
+            f"{self.film.value}: latent frame {int(self.frame.value)}, layer {int(self.layer.value)}, {self.head.value}, "
+            f"noise level {self.sigma.value:g}"
+        )
+
+    def export(self, kind: str) -> None:
+        """Send the view as a figure, or everything as a page."""
+        if self.token is None or self.layers is None:
+            raise SightlineError("there is nothing to export yet: expected a point of a film to be clicked first.")
+        with tempfile.TemporaryDirectory(prefix="sightline-export-") as folder:
+            file = Path(folder) / ("scores.png" if kind == "PNG" else "inspection.html")
+            if kind == "PNG":
+                write_figure(self.token, file, self._title())
+            else:
+                write_page(file, self._title(), self.token, self.layers)
+            self.visit.client.send_file_download(file.name, file.read_bytes())

@@ -1,0 +1,164 @@
+"""The keyframes of the tab Shoot: choose a key, drag it, set its lens, seconds and easing, insert, delete, undo, redo."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, get_args
+
+import numpy as np
+import torch
+
+from sightline.cameras import se3
+from sightline.cameras.moves import Easing
+from sightline.errors import SightlineError
+from sightline.studio.keyframes import Key, Keyframes
+from sightline.studio.page_text import sentence
+
+if TYPE_CHECKING:
+    from sightline.studio.visit import Visit
+
+
+class KeysFolder:
+    def __init__(self, visit: Visit) -> None:
+        self.visit = visit
+        self.chosen = 0
+        self.dragged: Keyframes | None = None  # what the gizmo shows while it is held
+        gui = visit.gui
+        self.start = gui.add_button("Make keys from the path", icon="route")
+        self.insert = gui.add_button("Insert a key from this view", icon="plus", hint=(
+            "Turn the 3D view until it shows what the camera should see; the key comes after the chosen one."))  # fmt: skip
+        self.actions = gui.add_button_group("Edit", ("Delete", "Undo", "Redo"))
+        self.key = gui.add_slider("Key", 0, 1, 1, 0, hint="The key that is edited. A key can also be clicked.")
+        self.place = gui.add_vector3("Position", (0.0, 0.0, 0.0), step=0.01, hint="Right, down, forward")
+        self.lens = gui.add_number("Key lens (mm)", 28.0, min=8.0, max=400.0, step=0.5)
+        self.seconds = gui.add_number("Seconds to next", 1.0, min=0.05, max=60.0, step=0.05)
+        self.easing = gui.add_dropdown("Easing to next", get_args(Easing))
+        self.loop = gui.add_checkbox(
+            "Loop", False, hint="Return to the picture's camera over the seconds of the last key."
+        )
+        self.fit = gui.add_button("Fit the film to the seconds", visible=False)
+        self.note = gui.add_html("")
+        guarded = visit.guarded
+        self.start.on_click(guarded(lambda _: self.use(visit.session.keys_of_path(), 1)))
+        self.insert.on_click(guarded(lambda event: self.insert_view(event.client)))
+        self.actions.on_click(guarded(lambda event: self.act(event.target.value)))
+        self.key.on_update(_by_visitor(guarded(lambda _: self.choose(int(self.key.value)))))
+        for handle in (self.place, self.lens, self.seconds, self.easing):
+            handle.on_update(_by_visitor(guarded(lambda _: self.change())))
+        self.loop.on_update(_by_visitor(guarded(lambda _: self.set_loop())))
+        self.fit.on_click(guarded(lambda _: self.fit_film()))
+
+    @property
+    def keyframes(self) -> Keyframes:
+        return self.visit.session.history.current
+
+    def use(self, keyframes: Keyframes, chosen: int) -> None:
+        """Make these the path."""
+        self.visit.session.set_keys(keyframes)
+        self.chosen = min(chosen, len(keyframes) - 1)
+        self.visit.path_changed()
+
+    def insert_view(self, client: Any) -> None:
+        """A key where the visitor's own view is, after the chosen one."""
+        rotation = se3.quaternion_to_rotation(torch.tensor(np.array(client.camera.wxyz), dtype=torch.float64))
+        position = torch.tensor(np.array(client.camera.position), dtype=torch.float64)
+        self._begin()
+        before = self.keyframes.keys[self.chosen]
+        key = Key(se3.from_parts(rotation, position), before.focal_mm, before.seconds, before.easing)
+        self.use(self.keyframes.insert(self.chosen + 1, key), self.chosen + 1)
+
+    def _begin(self) -> None:
+        """Start from the picture's camera alone, where the path was not made of keys."""
+        if self.visit.session.mode != "keys":
+            self.chosen = 0
+            self.visit.session.set_keys(self.visit.session.first_keys())
+
+    def act(self, word: str) -> None:
+        history = self.visit.session.history
+        if word == "Delete":
+            if self.chosen == 0:
+                raise SightlineError("key 0 is the camera of the picture: expected another key to delete.")
+            self.use(self.keyframes.delete(self.chosen), self.chosen - 1)
+            return
+        if (history.undo if word == "Undo" else history.redo)():
+            self.visit.session.mode = "keys"
+            self.chosen = min(self.chosen, len(self.keyframes) - 1)
+            self.visit.path_changed()
+
+    def choose(self, number: int) -> None:
+        self.chosen = min(number, len(self.keyframes) - 1)
+        self.draw()
+
+    def change(self) -> None:
+        """What is typed into the fields of the chosen key."""
+        if self.visit.session.mode != "keys":
+            return
+        changes: dict[str, Any] = {"seconds": self.seconds.value, "easing": self.easing.value}
+        if self.chosen > 0:
+            pose = self.keyframes.keys[self.chosen].camera_to_world.clone()
+            pose[:3, 3] = torch.tensor(self.place.value, dtype=torch.float64)
+            changes |= {"camera_to_world": pose, "focal_mm": self.lens.value}
+        self.use(self.keyframes.change(self.chosen, **changes), self.chosen)
+
+    def set_loop(self) -> None:
+        self._begin()
+        self.use(Keyframes(self.keyframes.keys, bool(self.loop.value)), self.chosen)
+
+    def fit_film(self) -> None:
+        """As many frames as the seconds of the keys ask for."""
+        session = self.visit.session
+        frames = session.info.stride.nearest_num_frames(round(self.keyframes.seconds * session.trajectory.fps) + 1)
+        session.set_size(max(frames, 1 + session.info.stride.frames), session.width, session.height)
+        self.visit.generate.fill_size()
+        self.visit.path_changed()
+
+    def moved(self, event: Any) -> None:
+        """The gizmo is dragged: the path follows; the change is kept, as one step of the history, when it is let go."""
+        rotation = se3.quaternion_to_rotation(torch.tensor(np.array(event.target.wxyz), dtype=torch.float64))
+        position = torch.tensor(np.array(event.target.position), dtype=torch.float64)
+        session = self.visit.session
+        changed = self.keyframes.change(self.chosen, camera_to_world=se3.from_parts(rotation, position))
+        if event.phase == "end":
+            self.use(changed, self.chosen)
+        else:
+            self.visit.view.draw_path(changed.trajectory(session.num_frames, session.width, session.height))
+
+    def draw(self) -> None:
+        """The keys in the 3D view, and the fields of the chosen one."""
+        session, view = self.visit.session, self.visit.view
+        is_used = session.mode == "keys"
+        for handle in (self.actions, self.key, self.place, self.lens, self.seconds, self.easing, self.loop):
+            handle.visible = is_used
+        self.fit.visible = False
+        if not is_used:
+            view.draw_keys(None, 0, self.choose)
+            view.draw_gizmo(None, lambda _: None)
+            self.note.content = ""
+            return
+        keys = self.keyframes.keys
+        self.chosen = min(self.chosen, len(keys) - 1)
+        key = keys[self.chosen]
+        view.draw_keys(self.keyframes, self.chosen, self.visit.guarded(self.choose))
+        view.draw_gizmo(key.camera_to_world if self.chosen else None, self.visit.guarded(self.moved))
+        self.key.max = max(len(keys) - 1, 1)
+        self.key.value = self.chosen
+        self.place.value = tuple(round(float(value), 4) for value in key.camera_to_world[:3, 3])
+        self.lens.value, self.seconds.value, self.easing.value = key.focal_mm, key.seconds, key.easing
+        self.loop.value = self.keyframes.loop
+        self.place.disabled = self.lens.disabled = self.chosen == 0
+        self._show_note(len(keys))
+
+    def _show_note(self, count: int) -> None:
+        session = self.visit.session
+        length = (session.num_frames - 1) / session.trajectory.fps
+        stretched = abs(self.keyframes.seconds - length) > 0.5 / session.trajectory.fps
+        self.fit.visible = stretched and count > 1
+        note = f"{count} keys. Key 0 is the camera of the picture."
+        if stretched and count > 1:
+            note += (
+                f" The transitions take {self.keyframes.seconds:.2f} s and are stretched to the film's {length:.2f} s."
+            )
+        self.note.content = sentence(note)
+
+
+def _by_visitor(work: Any) -> Any:
+    return lambda event: None if event.client is None else work(event)

@@ -1,0 +1,74 @@
+"""Pieces of HTML for the page. Everything that comes from a visitor, a file or a model is escaped here."""
+
+from __future__ import annotations
+
+import base64
+import html
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from sightline.cameras.statistics import trajectory_statistics
+from sightline.cameras.trajectory import Trajectory
+
+_BOX = "margin:0.3em 0.6em;font-size:0.85em;line-height:1.35;overflow-wrap:anywhere"
+_COLOURS = {"note": "#5c6470", "warning": "#9a5b00", "error": "#b3261e", "good": "#2b7a4b"}
+
+
+def sentence(text: str, kind: str = "note") -> str:
+    """One sentence in the colour of its kind; nothing for no text."""
+    return (
+        f'<div class="sightline-{kind}" style="{_BOX};color:{_COLOURS[kind]}">{html.escape(text)}</div>' if text else ""
+    )
+
+
+def sentences(texts: Iterable[str], kind: str = "note") -> str:
+    return "".join(sentence(text, kind) for text in texts)
+
+
+def table(rows: Sequence[tuple[str, str]]) -> str:
+    """Names and values."""
+    cells = "".join(
+        f'<tr><td style="color:#7b828c;padding-right:1em">{html.escape(name)}</td><td>{html.escape(value)}</td></tr>'
+        for name, value in rows
+    )
+    return f'<table style="{_BOX}">{cells}</table>'
+
+
+def path_table(trajectory: Trajectory, frame: int) -> str:
+    """Distance, rotation and lens of the whole path, and of one frame."""
+    whole = trajectory_statistics(trajectory, (2, 2))
+    unit = {"scene": "units", "metre": "m"}.get(trajectory.unit, trajectory.unit)
+    x, y, z = (float(value) for value in trajectory.anchored().positions[frame])
+    focal = float(trajectory.intrinsics[frame, 0, 0]) * 36.0 / trajectory.width
+    lens = " to ".join(dict.fromkeys(f"{mm:.1f}" for mm in whole.focal_mm))
+    rows = [
+        ("path", f"{whole.path_length:.2f} {unit} long, at most {whole.extent:.2f} from its start"),
+        ("rotation", f"{whole.total_turn:.1f} degrees in all, {whole.net_turn:.1f} from first to last"),
+        ("lens", f"{lens} mm"),
+        ("film", f"{len(trajectory)} frames of {trajectory.width}x{trajectory.height}, {whole.seconds:.2f} s"),
+        (f"frame {frame}", f"right {x:.2f}, down {y:.2f}, forward {z:.2f} {unit}; {focal:.1f} mm"),
+    ]
+    return table(rows)
+
+
+def videos(films: Sequence[tuple[str, Path]]) -> str:
+    """Videos side by side, each with its name; they start together and repeat."""
+    cells = []
+    for name, file in films:
+        address = f"data:video/mp4;base64,{base64.b64encode(file.read_bytes()).decode()}"
+        cells.append(
+            f'<figure style="margin:0.3em;flex:1 1 0"><video src="{address}" autoplay loop muted playsinline controls '
+            f'style="width:100%;image-rendering:auto"></video><figcaption style="font-size:0.8em;color:#5c6470;'
+            f'overflow-wrap:anywhere">{html.escape(name)}</figcaption></figure>'
+        )
+    return f'<div style="display:flex;align-items:flex-start">{"".join(cells)}</div>'
+
+
+def code(title: str, text: str) -> str:
+    """Code with a button that copies it. The button reads the text from the page, so nothing of it is run."""
+    copy = "navigator.clipboard.writeText(this.parentElement.nextElementSibling.textContent)"
+    button = f'<button style="float:right;font-size:0.9em" onclick="{copy}">Copy</button>'
+    return (
+        f'<div style="{_BOX}"><div><b>{html.escape(title)}</b>{button}</div><pre style="white-space:pre-wrap;background:#f4f5f7;'
+        f'color:#22262b;padding:0.6em;border-radius:4px;font-size:0.9em">{html.escape(text)}</pre></div>'
+    )

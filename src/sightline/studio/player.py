@@ -1,0 +1,77 @@
+"""The player of one visitor: the preview, the true view and the film of one frame side by side, scrubbed or played together."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+_MIN_SIDE = 256  # pixels: smaller pictures are shown larger
+_GAP, _LABEL = 6, 18
+
+
+def side_by_side(pictures: dict[str, np.ndarray]) -> np.ndarray:
+    """Labelled pictures of one size in a row, as large as they need to be to be looked at."""
+    height, width = next(iter(pictures.values())).shape[:2]
+    scale = max(1, -(-_MIN_SIDE // width))
+    width, height = width * scale, height * scale
+    sheet = Image.new("RGB", (len(pictures) * (width + _GAP) - _GAP, height + _LABEL), "white")
+    draw = ImageDraw.Draw(sheet)
+    for number, (label, picture) in enumerate(pictures.items()):
+        left = number * (width + _GAP)
+        sheet.paste(Image.fromarray(picture).resize((width, height), Image.Resampling.BICUBIC), (left, 0))
+        draw.text((left + 2, height + 2), label, fill=(34, 38, 43), font_size=13)
+    return np.asarray(sheet)
+
+
+class Player:
+    """The panel with the picture, the slider and the buttons. show: draws a frame; called under the visitor's lock."""
+
+    def __init__(self, gui: Any, show: Callable[[int], None], frames: int, fps: Callable[[], float]) -> None:
+        self.show, self.fps = show, fps
+        self.picture = gui.add_image(np.full((_MIN_SIDE + _LABEL, _MIN_SIDE, 3), 255, np.uint8), format="jpeg")
+        self.slider = gui.add_slider("Frame", 0, frames - 1, 1, 0)
+        self.button = gui.add_button("Play", icon="player-play")
+        self._playing = threading.Event()
+        self._moved_by_us = False
+        self.slider.on_update(lambda event: None if event.client is None else show(int(self.slider.value)))
+        self.button.on_click(lambda _: self.stop() if self._playing.is_set() else self.play())
+
+    @property
+    def frame(self) -> int:
+        return int(self.slider.value)
+
+    def set_frames(self, frames: int) -> None:
+        """The length of the path; the frame stays where it is, if the path still has it."""
+        if self.slider.max != frames - 1:
+            self.slider.value = min(self.frame, frames - 1)
+            self.slider.max = frames - 1
+
+    def play(self) -> None:
+        """Run through the frames again and again, at the path's speed or as fast as they can be drawn."""
+        self._playing.set()
+        self.button.label = "Stop"
+        threading.Thread(target=self._run, name="studio player", daemon=True).start()
+
+    def stop(self) -> None:
+        self._playing.clear()
+        self.button.label = "Play"
+
+    def _run(self) -> None:
+        started, first = time.monotonic(), self.frame
+        shown = -1
+        while self._playing.is_set():
+            count = int(self.slider.max) + 1
+            frame = (first + int((time.monotonic() - started) * self.fps())) % count
+            if frame != shown:
+                shown = frame
+                self.slider.value = frame
+                try:
+                    self.show(frame)
+                except Exception:  # the visitor has left
+                    self._playing.clear()
+            time.sleep(0.5 / self.fps())

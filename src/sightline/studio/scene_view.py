@@ -1,0 +1,138 @@
+"""The 3D view of one visitor: the picture with its point cloud, the path as frusta and a curve, keys, and the current frame."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from sightline.cameras import se3
+from sightline.cameras.trajectory import Trajectory
+from sightline.studio.keyframes import Keyframes
+from sightline.studio.preview import Preview
+
+MAX_POINTS = 60_000
+_FRUSTA = 9  # of a path
+_PATH, _KEY, _CHOSEN, _NOW, _ESTIMATE = (47, 93, 140), (138, 90, 158), (184, 144, 47), (209, 96, 61), (63, 143, 107)
+_SKY = 50.0  # times the subject's distance: points farther away are left out
+
+
+def quaternion(rotation: Tensor) -> np.ndarray:  # [3, 3] -> [4] (w, x, y, z)
+    return se3.rotation_to_quaternion(rotation).numpy()
+
+
+def vertical_fov(trajectory: Trajectory, frame: int) -> float:
+    """Radians."""
+    return 2 * math.atan(trajectory.height / 2 / float(trajectory.intrinsics[frame, 1, 1]))
+
+
+class SceneView:
+    """Draws into one client's scene. World coordinates are those of the picture's camera: x right, y down, z forward."""
+
+    def __init__(self, client: Any) -> None:
+        self.client, self.scene = client, client.scene
+        self.size = 0.3  # of a frustum, in scene units
+        self._frusta: list[Any] = []
+        self._keys: list[Any] = []
+        self._gizmo: Any = None
+        self.scene.set_up_direction("-y")
+        self._parents = [self.scene.add_frame(name, show_axes=False) for name in ("/picture", "/path", "/keys", "/now")]
+
+    def look_from_behind(self, distance: float) -> None:
+        """Put the visitor's own view behind, beside and above the picture's camera."""
+        camera = self.client.camera
+        camera.position = (-0.9 * distance, -0.8 * distance, -1.1 * distance)
+        camera.look_at = (0.0, 0.0, 0.8 * distance)
+        camera.up_direction = (0.0, -1.0, 0.0)
+
+    def draw_picture(self, preview: Preview, distance: float) -> None:
+        """The point cloud, and the first frustum with the picture in it."""
+        self.size = 0.18 * distance
+        points, colours = preview.points.numpy(), preview.picture.reshape(-1, 3)
+        near = points[:, 2] < _SKY * distance
+        points, colours = points[near], colours[near]
+        step = max(1, math.ceil(len(points) / MAX_POINTS))
+        points, colours = points[::step], colours[::step]
+        camera = preview.camera
+        pixel = distance / float(camera.intrinsics[0, 0, 0])  # how large a pixel is at the subject
+        self.scene.add_point_cloud(
+            "/picture/points", points, colours, point_size=0.7 * pixel * math.sqrt(step), point_shape="square"
+        )
+        self.scene.add_camera_frustum(
+            "/picture/camera", vertical_fov(camera, 0), camera.width / camera.height, scale=self.size,
+            thickness=2.0, thickness_units="screen", color=_PATH, image=preview.picture,
+        )  # fmt: skip
+
+    def draw_path(self, trajectory: Trajectory) -> None:
+        """A curve through all positions, and a few frusta along it."""
+        path = trajectory.anchored()
+        positions = path.positions.numpy().astype(np.float32)
+        moves = float(np.linalg.norm(np.diff(positions, axis=0), axis=-1).sum()) > 1e-6
+        for frustum in self._frusta:
+            frustum.remove()
+        self._frusta = []
+        self._curve("/path/curve", positions, _PATH, visible=moves)
+        for number, frame in enumerate(np.linspace(0, len(path) - 1, min(_FRUSTA, len(path))).round().astype(int)[1:]):
+            self._frusta.append(
+                self.scene.add_camera_frustum(
+                    f"/path/frustum{number}", vertical_fov(path, frame), path.width / path.height, scale=0.55 * self.size,
+                    thickness=1.0, thickness_units="screen", color=_PATH, wxyz=quaternion(path.rotations[frame]),
+                    position=positions[frame],
+                )
+            )  # fmt: skip
+
+    def draw_estimate(self, poses: np.ndarray | None) -> None:  # [T, 4, 4]
+        """The path that was estimated from the film; None hides it."""
+        positions = np.zeros((2, 3), np.float32) if poses is None else poses[:, :3, 3].astype(np.float32)
+        self._curve("/path/estimate", positions, _ESTIMATE, visible=poses is not None)
+
+    def _curve(self, name: str, positions: np.ndarray, colour: tuple[int, int, int], visible: bool) -> None:
+        segments = np.stack([positions[:-1], positions[1:]], axis=1)  # [T - 1, 2, 3]
+        self.scene.add_line_segments(
+            name, segments, np.broadcast_to(np.array(colour, np.uint8), segments.shape), thickness=3.0,
+            thickness_units="screen", visible=visible,
+        )  # fmt: skip
+
+    def draw_now(self, trajectory: Trajectory, frame: int, picture: np.ndarray | None) -> None:
+        """The camera of the current frame, with what it sees."""
+        path = trajectory.anchored()
+        self.scene.add_camera_frustum(
+            "/now/camera", vertical_fov(path, frame), path.width / path.height, scale=self.size, thickness=2.5,
+            thickness_units="screen", color=_NOW, image=picture, wxyz=quaternion(path.rotations[frame]),
+            position=path.positions[frame].numpy(), visible=frame > 0,
+        )  # fmt: skip
+
+    def draw_keys(self, keyframes: Keyframes | None, chosen: int, on_choose: Callable[[int], None]) -> None:
+        """A frustum for every key, which can be clicked. None removes them."""
+        for key in self._keys:
+            key.remove()
+        self._keys = []
+        for number, key in enumerate(keyframes.keys if keyframes is not None else ()):
+            frustum = self.scene.add_camera_frustum(
+                f"/keys/{number}", 2 * math.atan(18 / key.focal_mm), 1.0, scale=0.75 * self.size, thickness=2.5,
+                thickness_units="screen", color=_CHOSEN if number == chosen else _KEY, variant="filled",
+                wxyz=quaternion(key.camera_to_world[:3, :3]), position=key.camera_to_world[:3, 3].numpy(),
+            )  # fmt: skip
+            frustum.on_click(lambda _, number=number: on_choose(number))
+            self._keys.append(frustum)
+
+    def draw_gizmo(self, pose: Tensor | None, on_move: Callable[[Any], None]) -> None:
+        """Handles to drag the chosen key by; None removes them. on_move gets viser's event."""
+        if self._gizmo is not None:
+            self._gizmo.remove()
+            self._gizmo = None
+        if pose is None:
+            return
+        self._gizmo = self.scene.add_transform_controls(
+            "/keys/gizmo", scale=1.6 * self.size, line_width=3.0, depth_test=False, wxyz=quaternion(pose[:3, :3]),
+            position=pose[:3, 3].numpy(),
+        )  # fmt: skip
+        self._gizmo.on_update(on_move)
+
+    def show_path(self, visible: bool) -> None:
+        """Show everything of the path, or hide it for something else."""
+        for parent in self._parents:
+            parent.visible = visible

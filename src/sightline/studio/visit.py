@@ -1,0 +1,157 @@
+"""One visitor: a session, a 3D view, a player and the four tabs. Nothing here is shared with another visitor."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.errors import SightlineError
+from sightline.files import failure
+from sightline.studio import depth as depths
+from sightline.studio.gallery_tab import GalleryTab
+from sightline.studio.generate_tab import GenerateTab
+from sightline.studio.inspect_tab import InspectTab
+from sightline.studio.library import Film
+from sightline.studio.player import Player, side_by_side
+from sightline.studio.scene_view import SceneView
+from sightline.studio.session import Session
+from sightline.studio.shoot_tab import ShootTab
+
+if TYPE_CHECKING:
+    from sightline.studio.app import Studio
+
+_log = logging.getLogger("sightline")
+
+
+class Visit:
+    """Connects the session of one client to what the client sees."""
+
+    def __init__(self, studio: Studio, client: Any) -> None:
+        self.studio, self.client, self.gui = studio, client, client.gui
+        self.lock = threading.RLock()  # callbacks come from several threads
+        self.session = Session(studio.info, studio.library)
+        self.view = SceneView(client)
+        self.film: np.ndarray | None = None  # [T, H, W, 3], along the current path
+        self.film_name = ""
+        with client.atomic():
+            self._build()
+        self.path_changed(picture=True)
+        self.view.look_from_behind(self.distance)
+
+    def _build(self) -> None:
+        gui = self.gui
+        gui.set_panel_label("Sightline studio")
+        gui.main_panel.dock_right()
+        gui.main_panel.set_width(390)
+        panel = gui.add_panel()
+        with panel.add_tab("Preview"):
+            self.player = Player(
+                gui, self.guarded(self.show), self.session.num_frames, lambda: self.session.trajectory.fps
+            )
+            self.table = gui.add_html("")
+            self.warnings = gui.add_html("")
+        panel.dock_left()
+        panel.set_width(330)
+        self.tabs = gui.add_tab_group()
+        with self.tabs.add_tab("Shoot"):
+            self.shoot = ShootTab(self)
+        with self.tabs.add_tab("Generate"):
+            self.generate = GenerateTab(self)
+        with self.tabs.add_tab("Gallery"):
+            self.gallery = GalleryTab(self)
+        with self.tabs.add_tab("Inspect"):
+            self.inspect = InspectTab(self)
+
+    # -- callbacks ------------------------------------------------------------------------------------------------
+
+    def guarded(self, work: Callable[..., None]) -> Callable[..., None]:
+        """Under the visitor's lock, and whatever goes wrong becomes a sentence on the page."""
+
+        def run(*arguments: Any) -> None:
+            with self.lock:
+                try:
+                    work(*arguments)
+                except SightlineError as error:
+                    self.tell(str(error))
+                except Exception as error:
+                    _log.warning("the page could not do something: %s", failure(error), exc_info=True)
+                    self.tell(failure(error))
+
+        return run
+
+    def tell(self, text: str, colour: str = "red") -> None:
+        """A sentence in the corner of the page."""
+        title = "Not possible" if colour == "red" else "Sightline"
+        self.client.add_notification(title, text, color=colour, auto_close_seconds=8.0)
+
+    # -- drawing --------------------------------------------------------------------------------------------------
+
+    @property
+    def distance(self) -> float:
+        """Of the subject, in scene units: what everything in the 3D view is sized by."""
+        return depths.subject_depth(self.session.preview().depth)
+
+    def path_changed(self, picture: bool = False, live: bool = False) -> None:
+        """Draw what depends on the path, and on the picture where that has changed. live: while a key is dragged."""
+        session = self.session
+        with self.client.atomic():
+            if picture:
+                self.view.draw_picture(session.preview(), self.distance)
+                self.generate.suggest_prompt()
+            if not live:
+                self.film, self.film_name = None, ""
+                self.view.draw_estimate(None)
+                self.view.show_path(True)
+                self.inspect.hide_picture()
+            self.view.draw_path(session.trajectory)
+            if not live:
+                self.shoot.keys.draw()
+            self.player.set_frames(len(session.trajectory))
+            self.show(min(self.player.frame, len(session.trajectory) - 1))
+            if not live:
+                self.shoot.show_warnings()
+                self.generate.show_estimate()
+
+    def show(self, frame: int) -> None:
+        """Draw one frame in the player, the 3D view and the table."""
+        from sightline.studio.page_text import path_table
+
+        session = self.session
+        trajectory = session.trajectory
+        frame = min(frame, len(trajectory) - 1)
+        preview, _ = session.preview().frame(trajectory, frame)
+        pictures = {"preview": preview}
+        if (true := session.true_frame(frame)) is not None:
+            pictures["true view"] = true
+        if self.film is not None:
+            pictures["film"] = self.film[frame]
+        self.player.picture.image = side_by_side(pictures)
+        self.view.draw_now(trajectory, frame, pictures.get("film", preview))
+        self.table.content = path_table(trajectory, frame)
+
+    def show_film(self, film: Film) -> None:
+        """Play a film that follows the current path, beside the preview."""
+        frames = film.frames()
+        if len(frames) == len(self.session.trajectory):
+            self.film, self.film_name = frames, film.name
+            self.show(0)
+            self.player.play()
+
+    def reopen(self, film: Film) -> None:
+        """Work on from a film: its picture, its path and its settings."""
+        settings = self.session.reopen(film)
+        self.shoot.fill()
+        self.path_changed(picture=True)
+        self.generate.fill(settings)
+        self.view.look_from_behind(self.distance)
+        self.show_film(film)
+        self.generate.show_film(film)
+
+    def leave(self) -> None:
+        """The visitor has closed the page: their player and their unfinished films stop."""
+        self.player.stop()
+        self.generate.cancel()
