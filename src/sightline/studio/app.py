@@ -13,11 +13,14 @@ from typing import Any
 
 import torch
 
+from sightline.backbones.model_info import LAB_SHAPES
 from sightline.errors import SightlineError
 from sightline.files import failure, remove_leftovers, require_writable
 from sightline.generation.model import Model, ModelOptions
 from sightline.studio.gate import Gate, guarded, is_loopback
 from sightline.studio.library import Library
+from sightline.studio.trained_range import lab_range
+from sightline.studio.visit import Visit
 from sightline.studio.worker import Worker
 
 _log = logging.getLogger("sightline")
@@ -48,7 +51,9 @@ class Studio:
         _require_free(host, port)
         torch.set_num_threads(max(1, (os.cpu_count() or 2) // 2))  # previews are drawn while the worker computes
         self.worker = worker or Worker(options)
-        self.visits: dict[int, Any] = {}
+        self.visits: dict[int, Visit] = {}
+        self._memory: dict[tuple[int, int, int, bool], str] = {}
+        self._prepare()
         self._lock = threading.Lock()
         with guarded(gate), contextlib.redirect_stdout(io.StringIO()):  # viser prints a banner of its own
             self.server = viser.ViserServer(host=host, port=port, label="Sightline studio", verbose=False)
@@ -57,6 +62,13 @@ class Studio:
         self.server.on_client_disconnect(self._leave)
         shown = "127.0.0.1" if is_loopback(host) or host in ("0.0.0.0", "::") else host
         self.address = f"http://{shown}:{self.server.get_port()}/" + (f"?token={token}" if token else "")
+
+    def _prepare(self) -> None:
+        """What the first page would have to wait for."""
+        own = self.info.defaults
+        self.memory((own.num_frames, own.width, own.height), False)
+        if self.info.trained_shapes == LAB_SHAPES:
+            lab_range()
 
     def close(self) -> None:
         """End the worker and the server. Finished films stay."""
@@ -68,8 +80,6 @@ class Studio:
     # -- visitors ---------------------------------------------------------------------------------------------------
 
     def _welcome(self, client: Any) -> None:
-        from sightline.studio.visit import Visit
-
         try:
             visit = Visit(self, client)
         except Exception as error:  # the visitor may have left while the page was built
@@ -100,10 +110,12 @@ class Studio:
 
         if self.model.configs is None:
             return "not known for an untrained model"
-        offload = self.model.options.offload
-        needs = estimate(self.model.configs, *shape, self.model.dtype, camera_guidance=camera_guidance)
-        where = "main memory" if self.model.device.type == "cpu" else "GPU memory"
-        return f"about {needs.device(offload) / _GIB:.1f} GiB of {where}"
+        key = (*shape, camera_guidance)
+        if key not in self._memory:
+            needs = estimate(self.model.configs, *shape, self.model.dtype, camera_guidance=camera_guidance)
+            where = "main memory" if self.model.device.type == "cpu" else "GPU memory"
+            self._memory[key] = f"about {needs.device(self.model.options.offload) / _GIB:.1f} GiB of {where}"
+        return self._memory[key]
 
     def seconds_per_pass(self, shape: tuple[int, int, int]) -> float | None:
         """Of the newest film of this shape in the library, all in all; None where there is none."""

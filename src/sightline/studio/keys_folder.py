@@ -120,7 +120,7 @@ class KeysFolder:
         if event.phase == "end":
             self.use(changed, self.chosen)
         else:
-            self.visit.view.draw_path(changed.trajectory(session.num_frames, session.width, session.height))
+            self.visit.view.draw_path(changed.trajectory(session.num_frames, session.width, session.height), False)
 
     def draw(self) -> None:
         """The keys in the 3D view, and the fields of the chosen one."""
@@ -130,14 +130,15 @@ class KeysFolder:
             handle.visible = is_used
         self.fit.visible = False
         if not is_used:
-            view.draw_keys(None, 0, self.choose)
+            view.draw_keys(None, 1.0, 0, self.choose)
             view.draw_gizmo(None, lambda _: None)
             self.note.content = ""
             return
         keys = self.keyframes.keys
         self.chosen = min(self.chosen, len(keys) - 1)
         key = keys[self.chosen]
-        view.draw_keys(self.keyframes, self.chosen, self.visit.guarded(self.choose))
+        aspect = session.width / session.height
+        view.draw_keys(self.keyframes, aspect, self.chosen, self.visit.guarded(self.choose))
         view.draw_gizmo(key.camera_to_world if self.chosen else None, self.visit.guarded(self.moved))
         self.key.max = max(len(keys) - 1, 1)
         self.key.value = self.chosen

@@ -27,8 +27,9 @@ def sentences(texts: Iterable[str], kind: str = "note") -> str:
 
 def table(rows: Sequence[tuple[str, str]]) -> str:
     """Names and values."""
+    name_style = "color:#7b828c;padding-right:1em;white-space:nowrap;vertical-align:top"
     cells = "".join(
-        f'<tr><td style="color:#7b828c;padding-right:1em">{html.escape(name)}</td><td>{html.escape(value)}</td></tr>'
+        f'<tr><td style="{name_style}">{html.escape(name)}</td><td>{html.escape(value)}</td></tr>'
         for name, value in rows
     )
     return f'<table style="{_BOX}">{cells}</table>'

@@ -10,21 +10,23 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
-_MIN_SIDE = 256  # pixels: smaller pictures are shown larger
-_GAP, _LABEL = 6, 18
+_MIN_SIDE = 384  # pixels: smaller pictures are shown larger
+_GAP, _LABEL = 6, 34
 
 
 def side_by_side(pictures: dict[str, np.ndarray]) -> np.ndarray:
-    """Labelled pictures of one size in a row, as large as they need to be to be looked at."""
+    """Labelled pictures of one size, two in a row, as large as they need to be to be looked at."""
     height, width = next(iter(pictures.values())).shape[:2]
     scale = max(1, -(-_MIN_SIDE // width))
     width, height = width * scale, height * scale
-    sheet = Image.new("RGB", (len(pictures) * (width + _GAP) - _GAP, height + _LABEL), "white")
+    columns = min(len(pictures), 2)
+    rows = -(-len(pictures) // columns)
+    sheet = Image.new("RGB", (columns * (width + _GAP) - _GAP, rows * (height + _LABEL)), "white")
     draw = ImageDraw.Draw(sheet)
     for number, (label, picture) in enumerate(pictures.items()):
-        left = number * (width + _GAP)
-        sheet.paste(Image.fromarray(picture).resize((width, height), Image.Resampling.BICUBIC), (left, 0))
-        draw.text((left + 2, height + 2), label, fill=(34, 38, 43), font_size=13)
+        left, top = number % columns * (width + _GAP), number // columns * (height + _LABEL)
+        sheet.paste(Image.fromarray(picture).resize((width, height), Image.Resampling.BICUBIC), (left, top))
+        draw.text((left + 2, top + height + 2), label, fill=(34, 38, 43), font_size=13 * columns)
     return np.asarray(sheet)
 
 
@@ -37,7 +39,6 @@ class Player:
         self.slider = gui.add_slider("Frame", 0, frames - 1, 1, 0)
         self.button = gui.add_button("Play", icon="player-play")
         self._playing = threading.Event()
-        self._moved_by_us = False
         self.slider.on_update(lambda event: None if event.client is None else show(int(self.slider.value)))
         self.button.on_click(lambda _: self.stop() if self._playing.is_set() else self.play())
 

@@ -66,8 +66,8 @@ class SceneView:
             thickness=2.0, thickness_units="screen", color=_PATH, image=preview.picture,
         )  # fmt: skip
 
-    def draw_path(self, trajectory: Trajectory) -> None:
-        """A curve through all positions, and a few frusta along it."""
+    def draw_path(self, trajectory: Trajectory, frusta: bool = True) -> None:
+        """A curve through all positions, and a few frusta along it, unless keys are shown in their place."""
         path = trajectory.anchored()
         positions = path.positions.numpy().astype(np.float32)
         moves = float(np.linalg.norm(np.diff(positions, axis=0), axis=-1).sum()) > 1e-6
@@ -75,7 +75,8 @@ class SceneView:
             frustum.remove()
         self._frusta = []
         self._curve("/path/curve", positions, _PATH, visible=moves)
-        for number, frame in enumerate(np.linspace(0, len(path) - 1, min(_FRUSTA, len(path))).round().astype(int)[1:]):
+        count = min(_FRUSTA, len(path)) if frusta else 0
+        for number, frame in enumerate(np.linspace(0, len(path) - 1, count).round().astype(int)[1:]):
             self._frusta.append(
                 self.scene.add_camera_frustum(
                     f"/path/frustum{number}", vertical_fov(path, frame), path.width / path.height, scale=0.55 * self.size,
@@ -105,14 +106,16 @@ class SceneView:
             position=path.positions[frame].numpy(), visible=frame > 0,
         )  # fmt: skip
 
-    def draw_keys(self, keyframes: Keyframes | None, chosen: int, on_choose: Callable[[int], None]) -> None:
-        """A frustum for every key, which can be clicked. None removes them."""
+    def draw_keys(
+        self, keyframes: Keyframes | None, aspect: float, chosen: int, on_choose: Callable[[int], None]
+    ) -> None:
+        """A frustum for every key, which can be clicked. None removes them. aspect: width over height."""
         for key in self._keys:
             key.remove()
         self._keys = []
         for number, key in enumerate(keyframes.keys if keyframes is not None else ()):
             frustum = self.scene.add_camera_frustum(
-                f"/keys/{number}", 2 * math.atan(18 / key.focal_mm), 1.0, scale=0.75 * self.size, thickness=2.5,
+                f"/keys/{number}", 2 * math.atan(18 / key.focal_mm / aspect), aspect, scale=0.6 * self.size, thickness=2.5,
                 thickness_units="screen", color=_CHOSEN if number == chosen else _KEY, variant="filled",
                 wxyz=quaternion(key.camera_to_world[:3, :3]), position=key.camera_to_world[:3, 3].numpy(),
             )  # fmt: skip

@@ -56,7 +56,9 @@ class ShootTab:
             self.depth = gui.add_dropdown("Depth", depths.SOURCES, initial_value=session.depth_source)
             self.distance = gui.add_number("Distance", session.distance, min=0.05, max=100.0, step=0.05, hint=(
                 "Of the subject, in scene units: the wall of a plane, and the radius of an orbit."))  # fmt: skip
-            self.depth_file = gui.add_upload_button("Open a depth file (.npy)", visible=False)
+            self.file_folder = gui.add_folder("Depth from a file")  # viser cannot hide an upload button itself
+            with self.file_folder:
+                self.depth_file = gui.add_upload_button("Open a depth file (.npy)")
             self.depth_model = gui.add_text("Depth model", "depth-anything/Depth-Anything-V2-Small-hf", visible=False)
             self.run_model = gui.add_button("Estimate the depth", visible=False)
         with gui.add_folder("Path"):
@@ -69,6 +71,7 @@ class ShootTab:
             self.save = gui.add_button("Save the trajectory", icon="download")
         with gui.add_folder("Keyframes"):
             self.keys = KeysFolder(visit)
+        self._show_depth_inputs()
         self._listen()
 
     def _listen(self) -> None:
@@ -115,7 +118,7 @@ class ShootTab:
 
     def _show_depth_inputs(self) -> None:
         source = self.depth.value
-        self.depth_file.visible = source == "file"
+        self.file_folder.visible = source == "file"
         self.depth_model.visible = self.run_model.visible = source == "model"
         self.distance.visible = source in ("plane", "box room", "model")
 

@@ -16,6 +16,7 @@ from sightline.studio.gallery_tab import GalleryTab
 from sightline.studio.generate_tab import GenerateTab
 from sightline.studio.inspect_tab import InspectTab
 from sightline.studio.library import Film
+from sightline.studio.page_text import path_table
 from sightline.studio.player import Player, side_by_side
 from sightline.studio.scene_view import SceneView
 from sightline.studio.session import Session
@@ -55,7 +56,7 @@ class Visit:
             self.table = gui.add_html("")
             self.warnings = gui.add_html("")
         panel.dock_left()
-        panel.set_width(330)
+        panel.set_width(400)
         self.tabs = gui.add_tab_group()
         with self.tabs.add_tab("Shoot"):
             self.shoot = ShootTab(self)
@@ -95,31 +96,26 @@ class Visit:
         """Of the subject, in scene units: what everything in the 3D view is sized by."""
         return depths.subject_depth(self.session.preview().depth)
 
-    def path_changed(self, picture: bool = False, live: bool = False) -> None:
-        """Draw what depends on the path, and on the picture where that has changed. live: while a key is dragged."""
+    def path_changed(self, picture: bool = False) -> None:
+        """Draw what depends on the path, and on the picture where that has changed. A film along another path is put away."""
         session = self.session
         with self.client.atomic():
             if picture:
                 self.view.draw_picture(session.preview(), self.distance)
                 self.generate.suggest_prompt()
-            if not live:
-                self.film, self.film_name = None, ""
-                self.view.draw_estimate(None)
-                self.view.show_path(True)
-                self.inspect.hide_picture()
-            self.view.draw_path(session.trajectory)
-            if not live:
-                self.shoot.keys.draw()
+            self.film, self.film_name = None, ""
+            self.view.draw_estimate(None)
+            self.view.show_path(True)
+            self.inspect.hide_picture()
+            self.view.draw_path(session.trajectory, session.mode != "keys")
+            self.shoot.keys.draw()
             self.player.set_frames(len(session.trajectory))
-            self.show(min(self.player.frame, len(session.trajectory) - 1))
-            if not live:
-                self.shoot.show_warnings()
-                self.generate.show_estimate()
+            self.show(self.player.frame)
+            self.shoot.show_warnings()
+            self.generate.show_estimate()
 
     def show(self, frame: int) -> None:
         """Draw one frame in the player, the 3D view and the table."""
-        from sightline.studio.page_text import path_table
-
         session = self.session
         trajectory = session.trajectory
         frame = min(frame, len(trajectory) - 1)

@@ -1,0 +1,82 @@
+"""Driving the studio in Chromium: where the browser is, one studio with its own films, and pages with their visits."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from sightline.cameras import se3
+from sightline.generation.model import ModelOptions
+from sightline.studio.app import Studio
+
+CHROMIUM = shutil.which("chromium")
+PATIENCE = 60_000  # milliseconds after which a test that hangs is stopped
+
+
+class Driver:
+    """A studio and a browser. visit(): a new page and its Visit."""
+
+    def __init__(self, output: Path) -> None:
+        from playwright.sync_api import sync_playwright
+
+        self.studio = Studio(ModelOptions(), output, port=0)
+        self.playwright = sync_playwright().start()
+        self.browser = self.playwright.chromium.launch(executable_path=CHROMIUM)
+
+    def visit(self, width: int = 1280, height: int = 800, context: Any = None) -> tuple[Any, Any]:
+        known = set(self.studio.visits)
+        page = (context or self.browser).new_page(viewport={"width": width, "height": height})
+        page.set_default_timeout(PATIENCE)
+        page.goto(self.studio.address)
+        page.get_by_text("Open a picture").wait_for()
+        wait_for(page, lambda: set(self.studio.visits) - known)
+        return page, self.studio.visits[(set(self.studio.visits) - known).pop()]
+
+    def close(self) -> None:
+        self.browser.close()
+        self.playwright.stop()
+        self.studio.close()
+
+
+def wait_for(page: Any, condition: Callable[[], Any]) -> Any:
+    """Poll, since animation frames of a headless browser stall."""
+    for _ in range(PATIENCE // 50):
+        if found := condition():
+            return found
+        page.wait_for_timeout(50)
+    raise TimeoutError("the page did not get there")
+
+
+def tab(page: Any, name: str) -> None:
+    page.get_by_role("tab", name=name, exact=True).click()
+
+
+def field(page: Any, label: str) -> Any:
+    """The input after a label; viser does not tie every label to its input."""
+    return page.locator(f"xpath=//label[text()='{label}']/following::*[(self::input and not(@type='hidden')) or self::textarea][1]").first
+
+
+def fill(page: Any, label: str, value: Any) -> None:
+    field(page, label).fill(str(value))
+    field(page, label).press("Enter")
+
+
+def upload(page: Any, button: str, name: str, content: bytes) -> None:
+    with page.expect_file_chooser() as chooser:
+        page.get_by_role("button", name=button).click()
+    chooser.value.set_files({"name": name, "mimeType": "application/octet-stream", "buffer": content})
+
+
+def on_screen(page: Any, visit: Any, point: Any) -> tuple[float, float]:
+    """Where a point of the 3D view is on the page, in pixels."""
+    box = page.locator("canvas").first.bounding_box()
+    camera = visit.client.camera
+    rotation = se3.quaternion_to_rotation(torch.tensor(np.array(camera.wxyz), dtype=torch.float64)).numpy()
+    x, y, z = rotation.T @ (np.asarray(point, float) - np.array(camera.position))
+    focal = box["height"] / 2 / np.tan(camera.fov / 2)
+    return box["x"] + box["width"] / 2 + focal * x / z, box["y"] + box["height"] / 2 + focal * y / z

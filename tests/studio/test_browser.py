@@ -1,0 +1,209 @@
+"""The studio as a visitor uses it, in Chromium, with the model that ships."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from tests.studio.browser import CHROMIUM, Driver, field, fill, on_screen, tab, upload, wait_for
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt install chromium)."),
+    pytest.mark.xdist_group("browser"),
+]
+pytest.importorskip("playwright", reason="playwright is not installed (pip install playwright).")
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    driver = Driver(tmp_path_factory.mktemp("films"))
+    yield driver
+    driver.close()
+
+
+@pytest.fixture
+def page_and_visit(driver):
+    page, visit = driver.visit()
+    yield page, visit
+    page.close()
+
+
+def picture(side=160):
+    buffer = io.BytesIO()
+    Image.fromarray(np.random.default_rng(1).integers(0, 256, (side, side, 3), np.uint8)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def short_film(page, steps=1, frames=5):
+    """The smallest film, so that the test is quick."""
+    tab(page, "Generate")
+    page.get_by_text("Settings").click()
+    fill(page, "Steps", steps)
+    fill(page, "Frames", frames)
+
+
+def test_from_a_picture_over_keys_to_a_film_that_is_reopened(driver, page_and_visit):
+    page, visit = page_and_visit
+    session = visit.session
+    upload(page, "Open a picture", "room.png", picture())
+    wait_for(page, lambda: session.picture is not None)
+
+    fill(page, "Moves", "orbit:thirty")
+    page.locator(".sightline-error").first.wait_for()
+    fill(page, "Moves", "truck:0.4")
+    wait_for(page, lambda: session.move == "truck:0.4")
+    wait_for(page, lambda: page.locator(".sightline-error").count() == 0)
+
+    page.get_by_role("button", name="Make keys from the path").click()
+    wait_for(page, lambda: session.mode == "keys" and visit.view._gizmo is not None)
+    drag_key(page, visit, 1)
+
+    fill(page, "Frame", 20)
+    wait_for(page, lambda: visit.player.frame == 20)
+
+    short_film(page)
+    wait_for(page, lambda: session.num_frames == 5)
+    fill(page, "Name of the film", "../my film")
+    commanded = session.trajectory.camera_to_world
+    page.get_by_role("button", name="Generate the film").click()
+    page.get_by_text("my_film took").wait_for()
+    assert driver.studio.library.names() == ["my_film"]
+    film = driver.studio.library.film("my_film")
+    assert torch.equal(film.trajectory.camera_to_world, commanded)
+    assert page.locator("video").first.is_visible()
+    assert "sightline generate" in page.locator("pre").first.inner_text()
+    wait_for(page, lambda: visit.film is not None)
+
+    tab(page, "Shoot")
+    fill(page, "Moves", "static")
+    wait_for(page, lambda: session.mode == "move")
+    tab(page, "Gallery")
+    page.get_by_role("button", name="Reopen").click()
+    wait_for(page, lambda: session.mode == "keys")
+    assert torch.equal(session.trajectory.camera_to_world, commanded)
+
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name="Keep it").click()
+    assert driver.studio.library.names() == ["my_film"]
+
+
+def drag_key(page, visit, number):
+    """Drag the red arrow of the gizmo, which moves the key to its right."""
+    before = visit.session.history.current.keys[number].camera_to_world.clone()
+    steps = len(visit.session.history._past)
+    start, end = (before[:3, 3] + before[:3, 0] * 1.6 * visit.view.size * far for far in (0.6, 1.4))
+
+    def dragged():
+        (x, y), (to_x, to_y) = (on_screen(page, visit, point.numpy()) for point in (start, end))
+        page.mouse.move(x, y)
+        page.wait_for_timeout(300)
+        page.mouse.down()
+        for part in range(1, 7):
+            page.mouse.move(x + (to_x - x) * part / 6, y + (to_y - y) * part / 6)
+            page.wait_for_timeout(60)
+        page.mouse.up()
+        page.wait_for_timeout(300)
+        return len(visit.session.history._past) > steps
+
+    wait_for(page, dragged)  # again, if the gizmo was not drawn yet
+    after = visit.session.history.current.keys[number].camera_to_world
+    moved = (after - before)[:3, 3]
+    assert float(moved.norm()) > 0.02
+    assert float(moved @ before[:3, 0]) == pytest.approx(float(moved.norm()), rel=0.05)
+    assert visit.session.history.undo() and visit.session.history.redo()
+
+
+def test_a_click_on_a_film_shows_the_terms_of_its_token(driver, page_and_visit):
+    page, visit = page_and_visit
+    if not driver.studio.library.names():
+        short_film(page)
+        page.get_by_role("button", name="Generate the film").click()
+        page.get_by_text("film took").wait_for()
+    tab(page, "Inspect")
+    page.get_by_role("button", name="Open the film").click()
+    wait_for(page, lambda: visit.inspect.layers is not None and visit.inspect.picture is not None)
+
+    def clicked():
+        page.mouse.click(*on_screen(page, visit, (-0.5, 0.3, 0.0)))
+        page.wait_for_timeout(500)
+        return visit.inspect.at != (0.5, 0.5)
+
+    wait_for(page, clicked)
+    assert visit.inspect.at == pytest.approx((0.25, 0.65), abs=0.02)
+    wait_for(page, lambda: visit.inspect.token is not None)
+    for name in ("A content", "B content to ray", "C ray to content", "D ray to ray", "attention"):
+        page.get_by_text(name, exact=True).wait_for()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="HTML page").click()
+    content = download.value.path().read_text(encoding="utf-8")
+    assert content.count("<img") >= 8 and "epipolar" in content
+
+
+def test_two_visitors_do_not_disturb_each_other(driver):
+    (one, first), (two, second) = driver.visit(), driver.visit()
+    fill(one, "Moves", "pan:10")
+    fill(two, "Moves", "tilt:5")
+    wait_for(one, lambda: first.session.move == "pan:10" and second.session.move == "tilt:5")
+    one.close()
+    wait_for(two, lambda: len(driver.studio.visits) == 1 or first.client.client_id not in driver.studio.visits)
+    fill(two, "Moves", "tilt:6")
+    wait_for(two, lambda: second.session.move == "tilt:6")
+    two.close()
+
+
+def test_a_hostile_upload_is_refused_and_the_page_goes_on(page_and_visit):
+    page, visit = page_and_visit
+    before = visit.session.first_picture()
+    upload(page, "Open a picture", "../../evil.png", b"<script>alert(1)</script>")
+    page.get_by_text("is no picture of a known type").wait_for()
+    assert np.array_equal(visit.session.first_picture(), before)
+    fill(page, "Moves", "dolly:0.2")
+    wait_for(page, lambda: visit.session.move == "dolly:0.2")
+
+
+def test_a_killed_job_leaves_the_page_working(driver, page_and_visit):
+    page, _ = page_and_visit
+    short_film(page, steps=60)
+    page.get_by_role("button", name="Generate the film").click()
+    page.get_by_text("Step ").first.wait_for()
+    os.kill(driver.studio.worker.process_id, signal.SIGKILL)
+    page.get_by_text("the process with the model ended").wait_for()
+    fill(page, "Steps", 1)
+    page.get_by_role("button", name="Generate the film").click()
+    page.get_by_text("took").first.wait_for()
+    fill(page, "Steps", 60)
+    page.get_by_role("button", name="Generate the film").click()
+    page.get_by_text("Step ").first.wait_for()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("nothing was kept").wait_for()
+
+
+@pytest.mark.parametrize(
+    "headers, code", [({}, 200), ({"Host": "evil.example"}, 403), ({"Host": "evil.example:80"}, 403)]
+)
+def test_the_gate_stands_before_the_page(driver, headers, code):
+    request = urllib.request.Request(driver.studio.address, headers=headers)
+    try:
+        found = urllib.request.urlopen(request).status
+    except urllib.error.HTTPError as error:
+        found = error.code
+    assert found == code
+    for path in ("../../../../etc/passwd", "%2e%2e/%2e%2e/etc/passwd", "..%5c..%5cx"):
+        with pytest.raises(urllib.error.HTTPError):
+            urllib.request.urlopen(driver.studio.address + path)
+
+
+def test_the_frame_field_and_the_slider_are_one(page_and_visit):
+    page, visit = page_and_visit
+    fill(page, "Frame", 7)
+    wait_for(page, lambda: visit.player.frame == 7)
+    assert "frame 7" in visit.table.content
+    assert field(page, "Frame").is_visible()
