@@ -58,7 +58,9 @@ def tab(page: Any, name: str) -> None:
 
 def field(page: Any, label: str) -> Any:
     """The input after a label; viser does not tie every label to its input."""
-    return page.locator(f"xpath=//label[text()='{label}']/following::*[(self::input and not(@type='hidden')) or self::textarea][1]").first
+    return page.locator(
+        f"xpath=//label[text()='{label}']/following::*[(self::input and not(@type='hidden')) or self::textarea][1]"
+    ).first
 
 
 def fill(page: Any, label: str, value: Any) -> None:

@@ -45,7 +45,7 @@ def picture(side=160):
 def short_film(page, steps=1, frames=5):
     """The smallest film, so that the test is quick."""
     tab(page, "Generate")
-    page.get_by_text("Settings").click()
+    page.get_by_text("Settings", exact=True).click()
     fill(page, "Steps", steps)
     fill(page, "Frames", frames)
 
@@ -169,21 +169,22 @@ def test_a_hostile_upload_is_refused_and_the_page_goes_on(page_and_visit):
     wait_for(page, lambda: visit.session.move == "dolly:0.2")
 
 
-def test_a_killed_job_leaves_the_page_working(driver, page_and_visit):
-    page, _ = page_and_visit
-    short_film(page, steps=60)
-    page.get_by_role("button", name="Generate the film").click()
-    page.get_by_text("Step ").first.wait_for()
-    os.kill(driver.studio.worker.process_id, signal.SIGKILL)
-    page.get_by_text("the process with the model ended").wait_for()
-    fill(page, "Steps", 1)
-    page.get_by_role("button", name="Generate the film").click()
-    page.get_by_text("took").first.wait_for()
-    fill(page, "Steps", 60)
+def test_a_cancelled_and_a_killed_job_leave_the_page_working(driver, page_and_visit):
+    page, visit = page_and_visit
+    films = driver.studio.library.names()
+    short_film(page, steps=90)
     page.get_by_role("button", name="Generate the film").click()
     page.get_by_text("Step ").first.wait_for()
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("nothing was kept").wait_for()
+    page.get_by_role("button", name="Generate the film").click()
+    page.get_by_text("Step ").first.wait_for()
+    os.kill(driver.studio.worker.process_id, signal.SIGKILL)
+    page.get_by_text("the process with the model ended").wait_for()
+    assert driver.studio.library.names() == films
+    tab(page, "Shoot")
+    fill(page, "Moves", "roll:4")
+    wait_for(page, lambda: visit.session.move == "roll:4" and not visit.generate.start.disabled)
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,11 @@ class GenerateTab:
             self.visit.studio.worker.cancel(self.ticket)
             self.state.content = sentence("Cancelling after this step ...")
 
+    def leave(self) -> None:
+        """The visitor has left: nobody waits for the film."""
+        if self.ticket is not None:
+            self.visit.studio.worker.cancel(self.ticket)
+
     def told(self, event: Event) -> None:
         """Progress of the film; called from the worker's thread."""
         kind = event["event"]

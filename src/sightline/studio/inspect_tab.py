@@ -177,4 +177,4 @@ class InspectTab:
                 write_figure(self.token, file, self._title())
             else:
                 write_page(file, self._title(), self.token, self.layers)
-            self.visit.client.send_file_download(file.name, file.read_bytes())
+            self.visit.client.send_file_download(file.name, file.read_bytes(), save_immediately=True)

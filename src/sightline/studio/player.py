@@ -62,6 +62,10 @@ class Player:
         self._playing.clear()
         self.button.label = "Play"
 
+    def leave(self) -> None:
+        """Stop without a word to a page that is gone."""
+        self._playing.clear()
+
     def _run(self) -> None:
         started, first = time.monotonic(), self.frame
         shown = -1
@@ -71,8 +75,5 @@ class Player:
             if frame != shown:
                 shown = frame
                 self.slider.value = frame
-                try:
-                    self.show(frame)
-                except Exception:  # the visitor has left
-                    self._playing.clear()
+                self.show(frame)
             time.sleep(0.5 / self.fps())

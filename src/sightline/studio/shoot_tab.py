@@ -175,7 +175,7 @@ class ShootTab:
                     for file in sorted(place.iterdir()):
                         archive.write(file, file.name)
                 place = packed
-            self.visit.client.send_file_download(f"{name}{place.suffix}", place.read_bytes())
+            self.visit.client.send_file_download(f"{name}{place.suffix}", place.read_bytes(), save_immediately=True)
 
     def show_warnings(self) -> None:
         session = self.visit.session

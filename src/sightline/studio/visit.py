@@ -38,6 +38,7 @@ class Visit:
         self.view = SceneView(client)
         self.film: np.ndarray | None = None  # [T, H, W, 3], along the current path
         self.film_name = ""
+        self.left = False
         with client.atomic():
             self._build()
         self.path_changed(picture=True)
@@ -74,6 +75,8 @@ class Visit:
 
         def run(*arguments: Any) -> None:
             with self.lock:
+                if self.left:
+                    return
                 try:
                     work(*arguments)
                 except SightlineError as error:
@@ -149,5 +152,6 @@ class Visit:
 
     def leave(self) -> None:
         """The visitor has closed the page: their player and their unfinished films stop."""
-        self.player.stop()
-        self.generate.cancel()
+        self.left = True
+        self.player.leave()
+        self.generate.leave()
