@@ -1,7 +1,7 @@
 """Makes the screenshots of docs/studio.md in Chromium: `python docs/studio_images.py`.
 
-It opens the studio, draws keyframes in a procedural world, generates the film with the model that ships, and looks into the model,
-as a visitor would.
+It opens the studio, draws keyframes in a procedural world, generates the film with the model that ships, and looks into the
+model, as a visitor would.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def tour(page: Any, visit: Any, folder: Path) -> None:
     page.get_by_role("button", name="Estimate the path").click()
     page.get_by_text("The green path").wait_for()
     visit.player.stop()
-    fill(page, "Frame", 32)
+    page.wait_for_timeout(2000)  # until the frame that was being drawn is there
+    fill(page, "Frame", 24)
     shoot(page, folder / "studio-generate.webp")
     page.get_by_role("tab", name="Inspect", exact=True).click()
     page.get_by_role("button", name="Open the film").click()

@@ -13,7 +13,7 @@ from sightline.figures.style import COLOURS, INK, LINE, QUIET, new_figure, save_
 
 _SIGNED, _POSITIVE = "RdBu_r", "viridis"
 _MAX_COLUMNS = 6  # latent frames of a video
-_MAX_HEADS = 8  # in a row
+_MAX_HEADS = 4  # in a row
 
 
 def draw_ray_form(
@@ -91,9 +91,9 @@ def draw_layer_strengths(
     title: str,
 ) -> Figure:
     """The alphas of each layer, and the mean gate of each layer over the distance of a ray."""
-    figure = new_figure(9.0, 2.8, layout="constrained")
+    figure = new_figure(4.6, 4.4, layout="constrained")
     figure.suptitle(title, fontsize=9, color=INK, x=0.01, ha="left")
-    left, right = figure.subplots(1, 2)
+    left, right = figure.subplots(2, 1)
     layers = np.arange(len(alpha))
     for side, (name, colour) in enumerate((("query", COLOURS[0]), ("key", COLOURS[1]))):
         left.bar(layers + (side - 0.5) * 0.4, alpha[:, side], 0.4, color=colour, label=name)
@@ -112,9 +112,9 @@ def draw_layer_strengths(
         right.set(xscale="log", xlabel="|m|, distance of the ray from the first camera", title="mean gate", ylim=(0, 1))
         right.legend(fontsize=6, frameon=False, ncols=2)
     for axis in (left, right):
-        axis.title.set(fontsize=8, color=INK)
-        axis.xaxis.label.set(fontsize=7, color=QUIET)
-        axis.tick_params(labelsize=6, colors=QUIET, length=0)
+        axis.title.set(fontsize=9, color=INK)
+        axis.xaxis.label.set(fontsize=8, color=QUIET)
+        axis.tick_params(labelsize=7, colors=QUIET, length=0)
         axis.spines[["top", "right"]].set_visible(False)
     save_figure(figure, path, dpi=120)
     return figure
@@ -131,7 +131,7 @@ def draw_layer_form(
     """M of each head of a layer, and below it the reciprocal form c I that is nearest to it, in the same colours."""
     heads, columns = len(matrix), min(len(matrix), _MAX_HEADS)
     rows = -(-heads // columns)
-    figure = new_figure(1.3 * columns + 0.6, 2.9 * rows + 0.4, layout="constrained")
+    figure = new_figure(1.1 * columns + 0.4, 2.4 * rows + 0.4, layout="constrained")
     figure.suptitle(title, fontsize=9, color=INK, x=0.01, ha="left")
     grid = figure.subplots(2 * rows, columns, squeeze=False)
     for axis in grid.ravel():

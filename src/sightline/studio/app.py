@@ -52,6 +52,7 @@ class Studio:
         torch.set_num_threads(max(1, (os.cpu_count() or 2) // 2))  # previews are drawn while the worker computes
         self.worker = worker or Worker(options)
         self.visits: dict[int, Visit] = {}
+        self._reserved: set[str] = set()  # names of films that are being made
         self._memory: dict[tuple[int, int, int, bool], str] = {}
         self._prepare()
         self._lock = threading.Lock()
@@ -93,6 +94,18 @@ class Studio:
             visit = self.visits.pop(client.client_id, None)
         if visit is not None:
             visit.leave()
+
+    def reserve(self, title: str) -> Path:
+        """A folder for a new film that nobody else gets, until it is released."""
+        with self._lock:
+            folder = self.library.new_folder(title, self._reserved)
+            self._reserved.add(folder.name)
+        return folder
+
+    def release(self, name: str) -> None:
+        """The film of a reserved folder is there, or will never be."""
+        with self._lock:
+            self._reserved.discard(name)
 
     def films_changed(self) -> None:
         """Tell every visitor that there is a new film, or one less."""

@@ -15,7 +15,7 @@ from sightline.studio.command import python_code, shell_line
 from sightline.studio.inspector import pack
 from sightline.studio.library import Film
 from sightline.studio.page_text import code, sentence, table, videos
-from sightline.studio.worker import Event, Ticket
+from sightline.studio.worker import ENDS, Event, Ticket
 
 if TYPE_CHECKING:
     from sightline.studio.visit import Visit
@@ -114,11 +114,23 @@ class GenerateTab:
         if self.ticket is not None and not self.ticket.ended.is_set():
             raise SightlineError("a film is being generated: expected it to end, or to be cancelled.")
         studio = self.visit.studio
-        job = self.visit.session.job(studio.library.new_folder(self.name.value), **self.sampling())
+        folder = studio.reserve(self.name.value)
+        try:
+            job = self.visit.session.job(folder, **self.sampling())
+        except SightlineError:
+            studio.release(folder.name)
+            raise
         self.result.content = self.commands.content = self.errors.content = ""
         self.measure.visible = False
         arguments = {**job.settings(), "output": str(job.output)}
-        self.ticket = studio.worker.submit("generate", arguments, self.visit.guarded(self.told))
+        show = self.visit.guarded(self.told)
+
+        def told(event: Event) -> None:
+            if event["event"] in ENDS:  # also where nobody looks any more
+                studio.release(folder.name)
+            show(event)
+
+        self.ticket = studio.worker.submit("generate", arguments, told)
 
     def cancel(self) -> None:
         if self.ticket is not None and not self.ticket.ended.is_set():

@@ -12,7 +12,7 @@ from sightline.errors import SightlineError
 from sightline.studio.inspection_page import layer_pictures, strips, write_figure, write_page
 from sightline.studio.inspector import LayersView, TokenQuery, TokenView
 from sightline.studio.page_text import sentence
-from sightline.studio.worker import Event
+from sightline.studio.worker import Event, Ticket
 
 if TYPE_CHECKING:
     from sightline.studio.visit import Visit
@@ -32,6 +32,7 @@ class InspectTab:
         self.token: TokenView | None = None
         self.layers: LayersView | None = None
         self.maps: dict[str, Any] = {}
+        self.ticket: Ticket | None = None
         gui = visit.gui
         self.film = gui.add_dropdown("Film to inspect", (_NONE,))
         self.show = gui.add_button("Open the film", icon="scan-eye")
@@ -88,9 +89,10 @@ class InspectTab:
 
     def hide_picture(self) -> None:
         """Make room for the path again."""
-        for node in (self.picture, self.mark):
+        for node in (self.picture, self.mark, self.panel):
             if node is not None:
                 node.visible = False
+        self.visit.preview_panel.visible = True
 
     def clicked(self, event: Any) -> None:
         """A click gives a ray; the picture lies in the plane z = 0, x to the right and y down."""
@@ -121,7 +123,10 @@ class InspectTab:
             float(self.sigma.value),
         )  # fmt: skip
         self.state.content = sentence("Reading the model ...")
-        self.visit.studio.worker.submit("scores", vars(query), self.visit.guarded(self.told_scores))
+        worker = self.visit.studio.worker
+        if self.ticket is not None:  # a slider asks many times; only the last one matters
+            worker.cancel(self.ticket)
+        self.ticket = worker.submit("scores", vars(query), self.visit.guarded(self.told_scores))
 
     def told_layers(self, event: Event) -> None:
         if event["event"] == "failed":
@@ -157,7 +162,10 @@ class InspectTab:
             self.panel = gui.add_panel()
             with self.panel.add_tab("Score terms"):
                 self.maps = {name: gui.add_image(picture, label=name) for name, picture in pictures.items()}
-            self.panel.float(x=350, y=330, width=760, height=560)
+            self.panel.dock_left()
+            self.panel.set_width(560)
+        self.visit.preview_panel.visible = False
+        self.panel.visible = True
         for name, picture in pictures.items():
             self.maps[name].image = picture
 

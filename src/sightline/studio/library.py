@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +17,7 @@ from PIL import Image
 from sightline.cameras.trajectory import Trajectory
 from sightline.documents import read_json
 from sightline.errors import SightlineError
-from sightline.files import reason, write_atomic
+from sightline.files import atomic_write, reason, write_atomic
 from sightline.generation.outputs import SETTINGS
 from sightline.generation.video_files import read_frames
 from sightline.names import plain_name, require_plain_name, unique_names
@@ -99,9 +100,10 @@ class Library:
         except OSError as error:
             raise SightlineError(f"{name} cannot be deleted ({reason(error)}): expected a writable folder.") from None
 
-    def new_folder(self, title: str) -> Path:
-        """A folder for a new film, named after a text that may hold anything."""
+    def new_folder(self, title: str, reserved: Iterable[str] = ()) -> Path:
+        """A folder for a new film, named after a text that may hold anything. reserved: names that are taken too."""
         taken = [place.name for place in self.folder.iterdir()] if self.folder.is_dir() else []
+        taken += reserved
         title = plain_name(title[:40]).strip("_.") or "film"
         return self.folder / unique_names([title], [*taken, INPUTS])[0]
 
@@ -110,8 +112,6 @@ class Library:
         digest = hashlib.sha256(f"{image.size}".encode() + image.tobytes()).hexdigest()[:16]
         file = self.folder / INPUTS / f"{digest}.png"
         if not file.is_file():
-            from sightline.files import atomic_write
-
             with atomic_write(file) as temporary:
                 image.save(temporary)
         return file

@@ -16,6 +16,7 @@ from sightline.studio.preview import Preview
 
 MAX_POINTS = 60_000
 _FRUSTA = 9  # of a path
+_CLOUDS = 6  # into which the points are divided by their distance
 _PATH, _KEY, _CHOSEN, _NOW, _ESTIMATE = (47, 93, 140), (138, 90, 158), (184, 144, 47), (209, 96, 61), (63, 143, 107)
 _SKY = 50.0  # times the subject's distance: points farther away are left out
 
@@ -44,23 +45,27 @@ class SceneView:
     def look_from_behind(self, distance: float) -> None:
         """Put the visitor's own view behind, beside and above the picture's camera."""
         camera = self.client.camera
-        camera.position = (-0.9 * distance, -0.8 * distance, -1.1 * distance)
-        camera.look_at = (0.0, 0.0, 0.8 * distance)
+        camera.position = (-0.7 * distance, -0.7 * distance, -0.9 * distance)
+        camera.look_at = (0.05 * distance, 0.0, 0.6 * distance)
         camera.up_direction = (0.0, -1.0, 0.0)
 
     def draw_picture(self, preview: Preview, distance: float) -> None:
         """The point cloud, and the first frustum with the picture in it."""
         self.size = 0.18 * distance
-        points, colours = preview.points.numpy(), preview.picture.reshape(-1, 3)
-        near = points[:, 2] < _SKY * distance
-        points, colours = points[near], colours[near]
-        step = max(1, math.ceil(len(points) / MAX_POINTS))
-        points, colours = points[::step], colours[::step]
-        camera = preview.camera
-        pixel = distance / float(camera.intrinsics[0, 0, 0])  # how large a pixel is at the subject
-        self.scene.add_point_cloud(
-            "/picture/points", points, colours, point_size=0.7 * pixel * math.sqrt(step), point_shape="square"
-        )
+        camera, step = preview.camera, max(1, math.ceil(len(preview.points) / MAX_POINTS))
+        points, colours = preview.points.numpy()[::step], preview.picture.reshape(-1, 3)[::step]
+        # A point is as large as its pixel is at its distance; all points of one cloud have one size.
+        edges = np.quantile(points[:, 2], np.linspace(0, 1, _CLOUDS + 1))
+        edges[-1] = np.inf
+        pixel = 1.15 * math.sqrt(step) / float(camera.intrinsics[0, 0, 0])
+        for number in range(_CLOUDS):
+            inside = (
+                (points[:, 2] >= edges[number]) & (points[:, 2] < edges[number + 1]) & (points[:, 2] < _SKY * distance)
+            )
+            size = pixel * float(points[inside, 2].mean()) if inside.any() else pixel
+            self.scene.add_point_cloud(
+                f"/picture/points{number}", points[inside], colours[inside], point_size=size, point_shape="square"
+            )
         self.scene.add_camera_frustum(
             "/picture/camera", vertical_fov(camera, 0), camera.width / camera.height, scale=self.size,
             thickness=2.0, thickness_units="screen", color=_PATH, image=preview.picture,

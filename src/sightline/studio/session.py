@@ -32,6 +32,8 @@ from sightline.studio.library import Film, Library, keys_file
 from sightline.studio.preview import Preview
 from sightline.worlds import Scene, render_clip, sample_clip
 
+_MAX_TRUE_BYTES = 64 * 2**20  # of true views that are kept for playing them again
+
 PathMode = Literal["move", "keys", "file"]
 
 
@@ -176,11 +178,19 @@ class Session:
             return None
         scene, _, _, placed = self._world_shot()
         trajectory = self.trajectory
+        if self._cache.get("true", (None,))[0] is not trajectory:
+            self._cache["true"] = (trajectory, {})
+        known: dict[int, np.ndarray] = self._cache["true"][1]
+        if frame in known:
+            return known[frame]
         pose = placed.camera_to_world[0] @ trajectory.anchored().camera_to_world[frame]
         camera = trajectory.replace(
             camera_to_world=pose[None], intrinsics=trajectory.intrinsics[frame][None], unit="metre"
         )
-        return render_clip(scene, camera, seconds=frame / trajectory.fps).frames[0].numpy()
+        found = render_clip(scene, camera, seconds=frame / trajectory.fps).frames[0].numpy()
+        if found.size * len(trajectory) < _MAX_TRUE_BYTES:
+            known[frame] = found
+        return found
 
     # -- the path ---------------------------------------------------------------------------------------------------
 
@@ -233,11 +243,13 @@ class Session:
         return found
 
     def _make_trajectory(self) -> Trajectory:
+        unit = "scene" if self.world is None else "metre"
         if self.mode == "keys":
-            return self.history.current.trajectory(self.num_frames, self.width, self.height)
+            return self.history.current.trajectory(self.num_frames, self.width, self.height).replace(unit=unit)
         if self.mode == "file" and self.loaded is not None:
             fitted = self.loaded.resampled(self.num_frames).fit_to(self.width, self.height)
-            return fitted.replace(camera_to_world=se3.anchor(fitted.camera_to_world), fps=defaults.FPS)
+            anchored = se3.anchor(fitted.camera_to_world)
+            return fitted.replace(camera_to_world=anchored, fps=defaults.FPS, unit=unit, near_depth=None)
         return make_shot(self._job_of_move(), self.info).trajectory
 
     def _job_of_move(self) -> Job:

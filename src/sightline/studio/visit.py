@@ -49,15 +49,15 @@ class Visit:
         gui.set_panel_label("Sightline studio")
         gui.main_panel.dock_right()
         gui.main_panel.set_width(390)
-        panel = gui.add_panel()
-        with panel.add_tab("Preview"):
+        self.preview_panel = gui.add_panel()
+        with self.preview_panel.add_tab("Preview"):
             self.player = Player(
                 gui, self.guarded(self.show), self.session.num_frames, lambda: self.session.trajectory.fps
             )
             self.table = gui.add_html("")
             self.warnings = gui.add_html("")
-        panel.dock_left()
-        panel.set_width(400)
+        self.preview_panel.dock_left()
+        self.preview_panel.set_width(400)
         self.tabs = gui.add_tab_group()
         with self.tabs.add_tab("Shoot"):
             self.shoot = ShootTab(self)
