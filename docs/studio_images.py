@@ -67,7 +67,7 @@ def tour(page: Any, visit: Any, folder: Path) -> None:
     page.get_by_text("The green path").wait_for()
     visit.player.stop()
     page.wait_for_timeout(2000)  # until the frame that was being drawn is there
-    fill(page, "Frame", 24)
+    fill(page, "Frame", 30)
     shoot(page, folder / "studio-generate.webp")
     page.get_by_role("tab", name="Inspect", exact=True).click()
     page.get_by_role("button", name="Open the film").click()

@@ -45,8 +45,8 @@ class StudioCommand:
         from sightline.studio.app import Studio
 
         studio = Studio(self.options, self.output, host=self.host, port=self.port, token=self.token)
-        print_line(f"the studio is open at {studio.address} (Ctrl-C ends it)")
         try:
+            print_line(f"the studio is open at {studio.address} (Ctrl-C ends it)")
             threading.Event().wait()
         except KeyboardInterrupt:
             print_line(f"the studio is closed; films are in {self.output}")

@@ -74,7 +74,11 @@ class InspectTab:
         self.visit.view.show_path(False)
         self.draw_picture()
         camera = self.visit.client.camera
-        camera.position, camera.look_at, camera.up_direction = (0.0, 0.0, -2.2), (0.0, 0.0, 0.0), (0.0, -1.0, 0.0)
+        camera.position, camera.look_at, camera.up_direction = (
+            (0.0, 0.0, -1.5 * _WIDTH),
+            (0.0, 0.0, 0.0),
+            (0.0, -1.0, 0.0),
+        )
         if self.layers is None:
             self.visit.studio.worker.submit("weights", {}, self.visit.guarded(self.told_layers))
         self.state.content = sentence("Click a point of the picture in the 3D view.")
