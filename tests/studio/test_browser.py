@@ -15,10 +15,7 @@ from PIL import Image
 
 from tests.studio.browser import CHROMIUM, Driver, field, fill, on_screen, tab, upload, wait_for
 
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt install chromium)."),
-    pytest.mark.xdist_group("browser"),
-]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt install chromium).")
 pytest.importorskip("playwright", reason="playwright is not installed (pip install playwright).")
 
 

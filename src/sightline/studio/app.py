@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import threading
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,8 @@ class Studio:
         self._lock = threading.Lock()
         with guarded(gate), contextlib.redirect_stdout(io.StringIO()):  # viser prints a banner of its own
             self.server = viser.ViserServer(host=host, port=port, label="Sightline studio", verbose=False)
+        # A page may be closed while something is drawn on it, which is no news for whoever started the studio.
+        warnings.filterwarnings("ignore", r"Queued a \w+ on a closed connection", UserWarning)
         self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(47, 93, 140))
         self.server.on_client_connect(self._welcome)
         self.server.on_client_disconnect(self._leave)

@@ -60,11 +60,11 @@ class Preview:
         """
         pose = (se3.inverse(trajectory.camera_to_world[0]) @ trajectory.camera_to_world[frame]).float()
         depth = self._depth_from(pose, trajectory, frame)  # [H, W], infinite in holes
-        holes = depth.isinf()
+        holes = depth == torch.inf
         points = _rays(trajectory, frame) * depth.masked_fill(holes, 1.0)[..., None]
         points = torch.addmm(pose[:3, 3], points.view(-1, 3), pose[:3, :3].T)
         size = points.new_tensor([self.camera.width, self.camera.height])
-        source = 2 * lens.project(self.camera.intrinsics[0].float(), points, self.camera.xi) / size - 1
+        source = 2 * _project(self.camera.intrinsics[0].float(), points, self.camera.xi) / size - 1
         colours: Tensor = self._colours  # type: ignore[attr-defined]
         sampled = F.grid_sample(colours, source.view(1, *depth.shape, 2), "bilinear", "border", align_corners=False)
         picture = sampled[0].add_(0.5).to(torch.uint8).permute(1, 2, 0).contiguous().numpy()
@@ -78,7 +78,7 @@ class Preview:
         to_camera = se3.inverse(pose)
         seen = torch.addmm(to_camera[:3, 3:], to_camera[:3, :3], self._points)  # type: ignore[attr-defined]  # [3, N]
         z = seen[2]
-        pixels = lens.project(optics, seen.T, trajectory.xi)
+        pixels = _project(optics, seen.T, trajectory.xi)
         # A point covers what its pixel of the picture covers: more where the camera came nearer or the lens is longer.
         zoom = float(optics[0, 0] / self.camera.intrinsics[0, 0, 0]) * (self.camera.width / trajectory.width)
         nearer = float((self.depth.view(-1)[::_SAMPLED] / z[::_SAMPLED].clamp_min(_MIN_DEPTH)).quantile(0.95))
@@ -92,6 +92,14 @@ class Preview:
         for offset in (down * stride + across for down in range(side) for across in range(side)):
             buffer.scatter_reduce_(0, place + offset, z, "amin")
         return buffer.view(height + 2 * side, stride)[side : side + height, side : side + width]
+
+
+def _project(intrinsics: Tensor, points: Tensor, xi: float) -> Tensor:  # [3, 3], [N, 3] -> [N, 2]
+    """`lens.project`; for a pinhole without the lengths of the points, which take half of the time."""
+    if xi:
+        return lens.project(intrinsics, points, xi)
+    focal, centre = intrinsics[[0, 1], [0, 1]], intrinsics[:2, 2]
+    return points[:, :2] / points[:, 2:] * focal + centre
 
 
 def _rays(trajectory: Trajectory, frame: int) -> Tensor:  # -> [H, W, 3] float32
