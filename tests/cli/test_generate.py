@@ -20,7 +20,7 @@ from sightline.backbones import shipped
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.generation import outputs
 from sightline.generation.job import Job
-from sightline.generation.model import Model
+from sightline.generation.model import Model, ModelOptions
 from sightline.generation.outputs import run_job
 from sightline.generation.plan import shipped_caption
 from tests.conftest import wake
@@ -325,7 +325,7 @@ def generating(monkeypatch):
         return settings
 
     actions = []
-    monkeypatch.setattr(outputs, "_generate", lambda model, job, plan: [action(job) for action in actions])
+    monkeypatch.setattr(outputs, "_generate", lambda model, job, plan, on_step: [action(job) for action in actions])
     monkeypatch.setattr(outputs, "_write", write)
     return actions
 
@@ -385,3 +385,20 @@ def test_what_cannot_fit_is_refused_before_anything_is_made(model, capsys, monke
     assert cli.main(["generate", *model, "--size", "1024x1024", "-o", "out"]) == cli.FAULT
     assert "GiB of memory and 2 are free: expected a smaller size" in capsys.readouterr().err
     assert not everything()
+
+
+def test_steps_are_reported_and_a_report_that_raises_leaves_nothing_behind(models, tmp_path):
+    model = Model(ModelOptions(str(models / "ti2v-5b"), models / "ti2v-5b-camera"))
+    job, seen = Job(tmp_path / "out", num_frames=5, size="64x64", num_inference_steps=2), []
+    run_job(model, job, on_step=lambda step, latents: seen.append((step, latents.shape[0])))
+    assert seen == [(0, 1), (1, 1)]
+
+    class Enough(Exception):
+        pass
+
+    def stop(step, latents):
+        raise Enough
+
+    with pytest.raises(Enough):
+        run_job(model, Job(tmp_path / "stopped", num_frames=5, size="64x64"), on_step=stop)
+    assert [place.name for place in tmp_path.iterdir()] == ["out"]

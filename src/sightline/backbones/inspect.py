@@ -12,6 +12,7 @@ from torch import Tensor
 
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings.protocol import EncodingLayer
+from sightline.encodings.scale_gate import GatedLayer
 from sightline.encodings.scope import ScopeLayer
 from sightline.errors import SightlineError
 from sightline.kernels.scope_reference import scale_gate
@@ -138,16 +139,15 @@ def score_terms(
 def layer_strengths(
     model: CameraWanTransformer3DModel, magnitudes: Sequence[float] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 ) -> LayerStrengths:
-    """The alphas of every layer, and its mean gate at some |m|. For SCoPE and Sweep."""
+    """The alphas of every layer, 1 for an encoding that has none, and its mean gate at some |m|."""
     layers = [_additive_layer(model, index) for index in range(len(model.blocks))]
-    alpha = torch.tensor([[float(layer.alpha_q), float(layer.alpha_k)] for layer in layers])
+    alpha = torch.tensor([[float(getattr(layer, f"alpha_{side}", 1.0)) for side in "qk"] for layer in layers])
+    if not all(isinstance(layer, GatedLayer) and hasattr(layer, "gate_in") for layer in layers):
+        return LayerStrengths(alpha, tuple(magnitudes), None)
     gates = []
     for layer in layers:
-        weights = layer.gate_weights
-        if weights is None:
-            return LayerStrengths(alpha, tuple(magnitudes), None)
-        logs = torch.tensor(magnitudes, device=weights.gate_in.device).log()[:, None]
-        gates.append(scale_gate(logs, weights).mean(-1).cpu())
+        log_magnitude = torch.tensor(magnitudes, device=layer.gate_in.device).log()[:, None]
+        gates.append(scale_gate(log_magnitude, layer.gate_weights).mean(-1).cpu())
     return LayerStrengths(alpha, tuple(magnitudes), torch.stack(gates))
 
 
