@@ -59,9 +59,12 @@ class Film:
 
     def __str__(self) -> str:
         """One line: the path, the prompt and the size."""
-        made = self.settings["generated"]
+        made, file = self.settings["generated"], self.settings["request"].get("trajectory")
+        path = made.get("trajectory")
+        if file is not None:
+            path = "keyframes" if keys_file(Path(file)).is_file() else Path(file).name
         size = f"{made.get('num_frames')} frames of {made.get('width')}x{made.get('height')}"
-        return f"{made.get('trajectory')} | {made.get('prompt') or 'no prompt'} | {size} | seed {made.get('seed')}"
+        return f"{path} | {made.get('prompt') or 'no prompt'} | {size} | seed {made.get('seed')}"
 
 
 @dataclass(frozen=True)

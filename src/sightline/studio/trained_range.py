@@ -18,8 +18,8 @@ from sightline.cameras.statistics import trajectory_statistics
 from sightline.cameras.trajectory import Trajectory
 from sightline.worlds import STYLES, sample_batch
 
-_CLIPS, _MOVES = 16, 0.5  # of each style, and the fraction of them that follow a line of moves, as in training
-_QUANTILE = 0.95
+_CLIPS, _MOVES = 24, 0.5  # of each style, and the fraction of them that follow a line of moves, as in training
+_QUANTILE = 0.98
 
 
 @dataclass(frozen=True)

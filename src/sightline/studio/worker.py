@@ -162,7 +162,7 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                env={**os.environ, "PYTHONPATH": path},
+                env={**os.environ, "PYTHONPATH": path, "TQDM_DISABLE": "1"},  # the page shows the progress
             )
             options = {name: value for name, value in dataclasses.asdict(self.options).items() if value is not None}
             self._send({"options": {name: str(v) if isinstance(v, Path) else v for name, v in options.items()}})
