@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from websockets.datastructures import Headers
+from websockets.http11 import Request, Response
 
 from sightline.errors import SightlineError
 from sightline.studio.gate import COOKIE, Gate
@@ -58,3 +60,18 @@ def test_the_token_is_taken_from_the_address_or_the_cookie():
         assert gate.refusal(path, {**there, "Cookie": cookie})
     welcome = socket("http://studio.example:8080", "studio.example:8080", Cookie=f"{COOKIE}=a-good-token")
     assert gate.refusal("/", welcome) is None
+
+
+def test_a_refused_request_never_reaches_the_page_and_a_welcome_one_gets_the_cookie():
+    asked = []
+
+    def page(connection, request):
+        asked.append(request.path)
+        return Response(200, "OK", Headers(), b"the page")
+
+    handle = Gate("0.0.0.0", "a-good-token").wrap(page)
+    refused = handle(None, Request("/", Headers(Host="x")))
+    assert refused.status_code == 403 and b"access token" in refused.body and not asked
+    welcome = handle(None, Request("/?token=a-good-token", Headers(Host="x")))
+    assert welcome.body == b"the page" and asked == ["/?token=a-good-token"]
+    assert welcome.headers["Set-Cookie"] == f"{COOKIE}=a-good-token; HttpOnly; SameSite=Strict; Path=/"
