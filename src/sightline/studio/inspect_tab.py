@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.errors import SightlineError
-from sightline.studio.inspection_page import layer_pictures, strips, write_figure, write_page
+from sightline.studio.inspection_page import form_picture, strengths_picture, strips, write_figure, write_page
 from sightline.studio.inspector import LayersView, TokenQuery, TokenView
 from sightline.studio.page_text import sentence
 from sightline.studio.worker import Event, Ticket
@@ -43,7 +43,8 @@ class InspectTab:
         self.sigma = gui.add_slider("Noise level", 0.0, 1.0, 0.05, 0.5)
         self.exports = gui.add_button_group("Export", ("PNG", "HTML page"))
         self.back = gui.add_button("Back to the path")
-        self.weights = {name: gui.add_image(_EMPTY, label=name, visible=False) for name in ("alpha and gate", "M")}
+        self.strengths = gui.add_image(_EMPTY, label="alpha and gate", visible=False)
+        self.form = gui.add_image(_EMPTY, label="M", visible=False)
         self.note = gui.add_html("")
         self.panel: Any = None
         guarded = visit.guarded
@@ -144,13 +145,17 @@ class InspectTab:
             self._draw_layers()
 
     def _draw_layers(self) -> None:
+        """M of the chosen layer, and, once, the alphas and gates of all."""
         if self.layers is None:
             return
-        pictures = layer_pictures(self.layers, min(int(self.layer.value), self.layers.layers - 1))
-        for name, handle in self.weights.items():
-            handle.visible = name in pictures
-            if name in pictures:
-                handle.image = pictures[name]
+        self._draw(self.form, form_picture(self.layers, min(int(self.layer.value), self.layers.layers - 1)))
+        if not self.strengths.visible:
+            self._draw(self.strengths, strengths_picture(self.layers))
+
+    def _draw(self, handle: Any, picture: np.ndarray | None) -> None:
+        handle.visible = picture is not None
+        if picture is not None:
+            handle.image = picture
 
     def told_scores(self, event: Event) -> None:
         if event["event"] == "failed":

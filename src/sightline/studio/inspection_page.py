@@ -6,6 +6,7 @@ import base64
 import html
 import io
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -77,24 +78,32 @@ def write_figure(view: TokenView, path: Path, title: str) -> None:
     draw_score_terms(view.pictures, terms, view.query, path, title, lines=view.lines)
 
 
-def layer_pictures(layers: LayersView, layer: int) -> dict[str, np.ndarray]:
-    """Pictures [h, w, 3] of the alphas and gates of all layers, and of M in one layer, where the encoding has them."""
-    from sightline.figures import draw_layer_form, draw_layer_strengths
+def strengths_picture(layers: LayersView) -> np.ndarray | None:
+    """A picture [h, w, 3] of the alphas and gates of all layers; None for an encoding without them."""
+    from sightline.figures import draw_layer_strengths
 
-    found = {}
+    if layers.alpha is None:
+        return None
+    alpha, title = layers.alpha, f"{layers.encoding}: alpha and gate of each layer"
+    return _drawn(lambda file: draw_layer_strengths(alpha, layers.magnitudes, layers.gate, file, title))
+
+
+def form_picture(layers: LayersView, layer: int) -> np.ndarray | None:
+    """A picture [h, w, 3] of M of each head of a layer; None for an encoding without it."""
+    from sightline.figures import draw_layer_form
+
+    if layers.matrix is None or layers.reciprocal is None or layers.scale is None or layers.distance is None:
+        return None
+    parts = (layers.matrix[layer], layers.reciprocal, layers.scale[layer], layers.distance[layer])
+    title = f"layer {layer}: M of each head, and its distance from the reciprocal form"
+    return _drawn(lambda file: draw_layer_form(*parts, file, title))
+
+
+def _drawn(draw: Callable[[Path], object]) -> np.ndarray:
     with tempfile.TemporaryDirectory(prefix="sightline-inspect-") as folder:
         file = Path(folder) / "figure.png"
-        if layers.alpha is not None:
-            title = f"{layers.encoding}: alpha and gate of each layer"
-            draw_layer_strengths(layers.alpha, layers.magnitudes, layers.gate, file, title)
-            found["alpha and gate"] = np.asarray(Image.open(file).convert("RGB"))
-        if layers.matrix is not None and layers.scale is not None and layers.distance is not None:
-            assert layers.reciprocal is not None
-            title = f"layer {layer}: M of each head, and its distance from the reciprocal form"
-            parts = (layers.matrix[layer], layers.reciprocal, layers.scale[layer], layers.distance[layer])
-            draw_layer_form(*parts, file, title)
-            found["M"] = np.asarray(Image.open(file).convert("RGB"))
-    return found
+        draw(file)
+        return np.asarray(Image.open(file).convert("RGB"))
 
 
 def write_page(path: Path, title: str, view: TokenView, layers: LayersView) -> None:
@@ -105,9 +114,9 @@ def write_page(path: Path, title: str, view: TokenView, layers: LayersView) -> N
     parts += [_figure(name, picture) for name, picture in strips(view).items()]
     parts.append("<h2>What the layers have learned</h2>")
     parts += [f"<p>{html.escape(layers.note)}</p>"] if layers.note else []
-    for layer in range(layers.layers):
-        pictures = layer_pictures(layers, layer)
-        parts += [_figure(name, picture) for name, picture in pictures.items() if name == "M" or layer == 0]
+    pictures = [("alpha and gate", strengths_picture(layers))]
+    pictures += [(f"M of layer {layer}", form_picture(layers, layer)) for layer in range(layers.layers)]
+    parts += [_figure(name, picture) for name, picture in pictures if picture is not None]
     style = (
         "body{font:14px sans-serif;color:#22262b;max-width:75em;margin:2em auto}img{max-width:100%}figure{margin:1em 0}"
     )
