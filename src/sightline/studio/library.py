@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from PIL import Image
@@ -21,8 +21,44 @@ from sightline.files import atomic_write, reason, write_atomic
 from sightline.generation.outputs import SETTINGS
 from sightline.generation.video_files import read_frames
 from sightline.names import plain_name, require_plain_name, unique_names
+from sightline.settings import convert
 
 INPUTS = "inputs"  # pictures and trajectories that films were made from, by their digest
+
+
+class _Request(TypedDict):
+    image: str | None
+    trajectory: str | None
+    move: str | None
+    easing: str | None
+    focal_mm: float | None
+    target_depth: float | None
+    world: int | None
+    style: str | None
+    model: str | None
+    camera: str | None
+
+
+class _Generated(TypedDict):
+    trajectory: str
+    prompt: str
+    negative_prompt: str | None
+    first_frame: bool
+    num_frames: int
+    width: int
+    height: int
+    num_inference_steps: int
+    guidance_scale: float
+    camera_guidance_scale: float
+    seed: int
+
+
+class _Settings(TypedDict):
+    """What is read of a film's settings.json."""
+
+    request: _Request
+    generated: _Generated
+    result: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,10 +74,8 @@ class Film:
     @cached_property
     def settings(self) -> dict[str, Any]:
         """The content of settings.json."""
-        settings = read_json(self.folder / SETTINGS, "the settings of a video")
-        for part in ("request", "generated", "model", "result"):
-            if not isinstance(settings.get(part), dict):
-                raise SightlineError(f"{self.folder / SETTINGS} has no {part!r}: expected the settings of a video.")
+        file = self.folder / SETTINGS
+        settings: dict[str, Any] = convert(_Settings, read_json(file, "the settings of a video"), str(file))
         return settings
 
     @cached_property
