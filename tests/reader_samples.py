@@ -326,9 +326,8 @@ def _read_study_folder(folder: Path) -> None:
 
 def _rendered_clips(folder: Path) -> None:
     cameras = CameraBatch(torch.eye(4).expand(2, 5, 4, 4), torch.eye(3).expand(2, 5, 3, 3), torch.zeros(2), 16, 16)
-    rendered_store._write(
-        folder / "clips.safetensors", (LatentBatch(torch.rand(2, 4, 2, 4, 4), torch.rand(2, 3, 8)), cameras)
-    )
+    batch = LatentBatch(torch.rand(2, 4, 2, 4, 4), torch.rand(2, 3, 8))
+    rendered_store._write(folder / "clips.safetensors", batch, cameras, torch.ones(2))
 
 
 def _study_videos(folder: Path) -> None:

@@ -43,9 +43,18 @@ def test_every_source_is_rendered_once_for_all_combinations(encoder, tmp_path, m
     torch.testing.assert_close(batch.camera_tokens.rows, expected.camera_tokens.rows)
 
 
-def test_other_settings_are_other_files(encoder, tmp_path):
+@pytest.mark.parametrize("source", ["worlds:walkthrough?clips=2", "worlds:openworld?clips=2"])
+def test_units_share_one_rendering(encoder, tmp_path, source):
+    store = RenderedStore(tmp_path)
+    for one in (source, f"{source}&unit=metre", f"{source}&eta=3"):
+        expected, read = (latents_of(encoder, s, one).read([0, 1]).camera_tokens.rows for s in (None, store))
+        torch.testing.assert_close(read, expected)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_other_clips_are_other_files(encoder, tmp_path):
     latents_of(encoder, RenderedStore(tmp_path), ORBIT)
-    latents_of(encoder, RenderedStore(tmp_path), "worlds:orbit?clips=3&unit=metre")
+    latents_of(encoder, RenderedStore(tmp_path), "worlds:orbit?clips=3&returning=1")
     assert len(list(tmp_path.iterdir())) == 2
 
 

@@ -64,8 +64,10 @@ class RenderedLatents:
         self.encoder, self.patch_size, self.max_sequence_length = encoder, patch_size, max_sequence_length
         self._memory: tuple[LatentBatch, CameraBatch] | None = None
         if keep_in_memory and self.windows:
-            make = partial(self._render_all, progress=progress)
-            self._memory = make(self.windows) if store is None else store.read(self._parts(clips), make, encoder)
+            if store is None:
+                self._memory = self._render_all(self.windows, progress, self.sample)[:2]
+            else:
+                self._memory = store.read(self._parts(clips, progress), encoder)
 
     def __len__(self) -> int:
         return len(self.windows)
@@ -76,32 +78,48 @@ class RenderedLatents:
             rows = torch.tensor(list(indices), device=batch.latents.device)
             return self._with_tokens(batch.select(indices), cameras.select(rows))
         windows = [self.windows[index] for index in indices]
-        return self._with_tokens(*self.render_and_encode(next(map_in_processes(self.sample, [windows]))))
+        batch, cameras, _ = self.render_and_encode(next(map_in_processes(self.sample, [windows])))
+        return self._with_tokens(batch, cameras)
 
-    def _parts(self, clips: Clips) -> list[ClipsOfSource]:
+    def _parts(self, clips: Clips, progress: Callable[[Sequence[Any]], Any]) -> list[ClipsOfSource]:
         """The clips by their source, whose order they have, so that other runs can combine the sources anew."""
-        text = {"max_sequence_length": self.max_sequence_length}
         return [
-            ClipsOfSource(clips.sources[number].settings() | asdict(clips.spec) | text, list(windows))
+            self._part(clips, number, list(windows), progress)
             for number, windows in groupby(self.windows, key=lambda window: window.source)
         ]
 
+    def _part(
+        self, clips: Clips, number: int, windows: list[Window], progress: Callable[[Sequence[Any]], Any]
+    ) -> ClipsOfSource:
+        """Clips are stored in metres, so that runs with other units share them; but not where a near depth divides them."""
+        source, spec = clips.sources[number], clips.spec
+        stored = source if spec.near_depth else source.in_metres()
+        sources = [stored if at == number else other for at, other in enumerate(clips.sources)]
+        return ClipsOfSource(
+            settings=stored.settings() | asdict(spec) | {"max_sequence_length": self.max_sequence_length},
+            windows=windows,
+            make=partial(self._render_all, windows, progress, partial(sample_clips, sources, spec)),
+            units_per_metre=torch.ones_like if spec.near_depth else source.units_per_metre,
+        )
+
     def _render_all(
-        self, windows: Sequence[Window], progress: Callable[[Sequence[Any]], Any]
-    ) -> tuple[LatentBatch, CameraBatch]:
+        self, windows: Sequence[Window], progress: Callable[[Sequence[Any]], Any], sample: Callable[..., Any]
+    ) -> tuple[LatentBatch, CameraBatch, Tensor]:
         groups = in_batches(windows)
-        sampled = map_in_processes(self.sample, groups)
+        sampled = map_in_processes(sample, groups)
         with self.encoder.text_encoder_on(self.encoder.pipe.vae.device):
             parts = [self.render_and_encode(next(sampled)) for _ in progress(groups)]
-        return LatentBatch.cat([batch for batch, _ in parts]), CameraBatch.cat([cameras for _, cameras in parts])
+        batches, cameras, scales = zip(*parts, strict=True)
+        return LatentBatch.cat(batches), CameraBatch.cat(cameras), torch.cat(scales)
 
     def _with_tokens(self, batch: LatentBatch, cameras: CameraBatch) -> LatentBatch:
         grid = TokenGrid.from_latents(batch.latents.shape, self.patch_size)
         tokens = CameraTokens.from_cameras(cameras, grid, temporal_stride=self.encoder.token_stride.frames)
         return replace(batch, camera_tokens=tokens)
 
-    def render_and_encode(self, sampled: list[SampledClips]) -> tuple[LatentBatch, CameraBatch]:
-        """The clips in the order in which they were asked for, without camera tokens, and their cameras."""
+    def render_and_encode(self, sampled: list[SampledClips]) -> tuple[LatentBatch, CameraBatch, Tensor]:
+        """The clips in the order in which they were asked for, without camera tokens; their cameras; and the scale that the
+        world of each reports [B]."""
         order = torch.cat([torch.tensor(clips.places) for clips in sampled]).argsort()
         frames = self.render(sampled)
         latents, condition = self.encode(frames)
@@ -113,7 +131,8 @@ class RenderedLatents:
         here = order.to(latents.device)
         text = text.to(latents.device)[places[order].to(latents.device)]
         batch = LatentBatch(latents[here], text, condition=None if condition is None else condition[here])
-        return batch, cameras
+        scales = torch.cat([clips.shots.takes.scale[clips.shots.take] for clips in sampled])[order]
+        return batch, cameras, scales.to(latents.device)
 
     def render(self, sampled: list[SampledClips]) -> Tensor:  # -> [B, T, H, W, 3] uint8, on the VAE's device
         """The frames of the clips, one source after the other."""

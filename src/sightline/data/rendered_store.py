@@ -1,6 +1,7 @@
 """RenderedStore: clips of procedural worlds, rendered and encoded once in a folder, for all runs and processes that use them.
 
-    STORE/DIGEST.safetensors      the clips of one source: latents, text, cameras; the digest is that of everything they depend on
+    STORE/DIGEST.safetensors      the clips of one source: latents, text, cameras in metres, the scale that each world reports;
+                                  the digest is that of everything they depend on
 
 A cache (data/cache.py) stores clips of any source one by one, with checksums and captions. Here a file is one batch of tensors,
 which a run reads onto its device in a second. A file is complete or absent.
@@ -31,19 +32,26 @@ from sightline.tensors import metadata_json, read_tensors, require_real
 
 _VERSION = 1
 _EXPECTED = "rendered clips"
+_PROBE = torch.tensor([1.0, 2.0])  # sources that make the same of these scales give the same units
 _CAMERAS = ("camera_to_world", "intrinsics", "xi")
-_DIMENSIONS = {"latents": 5, "text": 3, "condition": 5, "camera_to_world": 4, "intrinsics": 4, "xi": 1}
+_DIMENSIONS = {"latents": 5, "text": 3, "condition": 5, "camera_to_world": 4, "intrinsics": 4, "xi": 1, "scales": 1}
 _KEPT = 4  # data sets in memory: the training and held-out clips of this run and of the one before
 
 Rendered = tuple[LatentBatch, CameraBatch]  # of the same clips
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ClipsOfSource:
-    """Some clips of one source. settings: what they depend on beside the encoder."""
+    """Some clips of one source.
+
+    settings: what the stored clips depend on beside the encoder. make: renders and encodes them.
+    units_per_metre: from the scale that each clip's world reports to the factor on its stored positions.
+    """
 
     settings: dict[str, Any]
     windows: list[Window]
+    make: Callable[[], tuple[LatentBatch, CameraBatch, Tensor]]
+    units_per_metre: Callable[[Tensor], Tensor]
 
 
 class RenderedStore:
@@ -61,33 +69,29 @@ class RenderedStore:
             self._encoder = key, load_encoder(model, device, dtype)
         return self._encoder[1]
 
-    def read(
-        self, parts: Sequence[ClipsOfSource], make: Callable[[Sequence[Window]], Rendered], encoder: ClipEncoder
-    ) -> Rendered:
+    def read(self, parts: Sequence[ClipsOfSource], encoder: ClipEncoder) -> Rendered:
         """The clips of all parts, one part after the other. Those that are not in the folder yet are made and written; where
         another process is making them, this one waits."""
         device, digests = encoder.pipe.vae.device, encoder.digests()
-        names = tuple(_digest(part, digests) for part in parts)
-        if names not in self._memory:
-            found = [self._read_one(name, part, make, device) for name, part in zip(names, parts, strict=True)]
-            joined = found[0] if len(found) == 1 else _join(found)
+        names = [_digest(part, digests) for part in parts]
+        factors = [[float(one) for one in part.units_per_metre(_PROBE)] for part in parts]
+        key = tuple(f"{name} {factor}" for name, factor in zip(names, factors, strict=True))
+        if key not in self._memory:
+            found = [self._read_one(name, part, device) for name, part in zip(names, parts, strict=True)]
             while len(self._memory) >= _KEPT:
                 del self._memory[next(iter(self._memory))]
-            self._memory[names] = joined
-        return self._memory[names]
+            self._memory[key] = found[0] if len(found) == 1 else _join(found)
+        return self._memory[key]
 
-    def _read_one(
-        self, name: str, part: ClipsOfSource, make: Callable[[Sequence[Window]], Rendered], device: torch.device
-    ) -> Rendered:
+    def _read_one(self, name: str, part: ClipsOfSource, device: torch.device) -> Rendered:
         file = self.folder / f"{name}.safetensors"
         if not file.is_file():
             self.folder.mkdir(parents=True, exist_ok=True)
             with hold_lock(self.folder / f".{name}.lock", file, patience=math.inf):
                 if not file.is_file():
-                    rendered = make(part.windows)
-                    _write(file, rendered)
-                    return rendered
-        return _read(file, len(part.windows), device)
+                    _write(file, *part.make())
+        batch, cameras, scales = _read(file, len(part.windows), device)
+        return batch, cameras.scaled(part.units_per_metre(scales))
 
 
 def _digest(part: ClipsOfSource, encoder: dict[str, str]) -> str:
@@ -99,9 +103,8 @@ def _join(parts: Sequence[Rendered]) -> Rendered:
     return LatentBatch.cat([batch for batch, _ in parts]), CameraBatch.cat([cameras for _, cameras in parts])
 
 
-def _write(file: Path, rendered: Rendered) -> None:
-    batch, cameras = rendered
-    tensors: dict[str, Tensor] = {"latents": batch.latents, "text": batch.text}
+def _write(file: Path, batch: LatentBatch, cameras: CameraBatch, scales: Tensor) -> None:
+    tensors: dict[str, Tensor] = {"latents": batch.latents, "text": batch.text, "scales": scales}
     if batch.condition is not None:
         tensors["condition"] = batch.condition
     tensors |= {name: getattr(cameras, name) for name in _CAMERAS}
@@ -110,7 +113,7 @@ def _write(file: Path, rendered: Rendered) -> None:
         save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, temporary, metadata=size)
 
 
-def _read(file: Path, count: int, device: torch.device) -> Rendered:
+def _read(file: Path, count: int, device: torch.device) -> tuple[LatentBatch, CameraBatch, Tensor]:
     metadata, tensors = read_tensors(file, _EXPECTED)
     size = convert(tuple[int, int], metadata_json(file, metadata, "size", _EXPECTED), f"{file}: size")
     for name, dimensions in _DIMENSIONS.items():
@@ -126,4 +129,4 @@ def _read(file: Path, count: int, device: torch.device) -> Rendered:
         raise SightlineError(f"{file} is damaged: expected poses and lenses; delete it, and it is made again.")
     here = {name: tensor.to(device) for name, tensor in tensors.items()}
     cameras = CameraBatch(here["camera_to_world"], here["intrinsics"], here["xi"], *size)
-    return LatentBatch(here["latents"], here["text"], condition=here.get("condition")), cameras
+    return LatentBatch(here["latents"], here["text"], condition=here.get("condition")), cameras, here["scales"]

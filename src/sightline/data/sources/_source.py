@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import number
@@ -99,6 +100,14 @@ class Source(ABC):
     def settings(self) -> dict[str, Any]:
         """Everything that its clips depend on, apart from where the source is stored."""
         return {"kind": self.kind, "name": self.name, "eta": self.eta}
+
+    def in_metres(self) -> Source:
+        """The same shots with positions in metres, for a source that renders them; others have no such twin."""
+        raise SightlineError(f"the source {self.name} renders no clips: expected procedural worlds.")
+
+    def units_per_metre(self, reported: Tensor) -> Tensor:  # [B] -> [B]
+        """The factor on metric positions that gives those of this source's clips. reported: the scale of each shot's world."""
+        raise SightlineError(f"the source {self.name} renders no clips: expected procedural worlds.")
 
 
 class FolderSource(Source):

@@ -12,6 +12,7 @@ ones. With unit=metre, trajectories are the true ones and eta is 1.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 from PIL import Image
+from torch import Tensor
 
 from sightline import __version__
 from sightline.cameras.trajectory import Trajectory
@@ -140,6 +142,14 @@ class Worlds(Source):
             "moves": self.moves,
         }
         return {**super().settings(), **options, "version": __version__}  # another version may render other pixels
+
+    def in_metres(self) -> Source:
+        twin = copy.copy(self)
+        twin.unit, twin.eta, twin._last = "metre", 1.0, None
+        return twin
+
+    def units_per_metre(self, reported: Tensor) -> Tensor:  # [B] -> [B]
+        return self.eta * (reported if self.unit == "reported" else torch.ones_like(reported))
 
     def renders(self, spec: ClipSpec) -> bool:
         return (self.num_frames, self.width, self.height) == (spec.span, spec.width, spec.height)
