@@ -35,6 +35,7 @@ from sightline.training.export import export, load_trained
 from sightline.training.objective import autocast
 from sightline.training.recipe import Recipe
 from sightline.training.trainer import train
+from sightline.worlds.batches import available_cores
 
 _TIMED_STEPS = 24
 _TIMED_CALLS = 20
@@ -89,6 +90,9 @@ class Worker:
         done = self.plan.folder / "locks" / f"prepared-{json_digest([cell.name for cell in cells])}"
         if done.is_file():
             return
+        threads = torch.get_num_threads()
+        if self.jobs > 1:
+            torch.set_num_threads(available_cores())  # the other processes wait
         for cell in cells:
             try:
                 with self._log(self.plan.folder / "prepare.txt"):
@@ -97,6 +101,7 @@ class Worker:
                         self.timing(cell)
             except (SightlineError, torch.OutOfMemoryError):
                 self._free()
+        torch.set_num_threads(threads)
         write_atomic(done, "")
 
     @property
