@@ -124,12 +124,13 @@ def test_bad_questions_are_one_sentence(tokens):
         inspect.ray_form(tiny_transformer())
 
 
-def test_the_terms_of_sweep_add_up_to_its_logits_too(tokens):
+@pytest.mark.parametrize("layer", [0, 1])  # layer 0 is also called to embed the camera
+def test_the_terms_of_sweep_add_up_to_its_logits_too(layer, tokens):
     model = wake(CameraWanTransformer3DModel.from_transformer(tiny_transformer(), Sweep()))
     inputs = model_inputs(model)
     seen = []
-    model.blocks[1].attn1.camera_encoding.register_forward_hook(lambda _m, args, out: seen.append((args[0], out)))
-    terms = inspect.score_terms(model, [5, 40], layer=1, **inputs, attention_kwargs={"camera": tokens})
+    model.blocks[layer].attn1.camera_encoding.register_forward_hook(lambda _m, args, out: seen.append((args[0], out)))
+    terms = inspect.score_terms(model, [5, 40], layer=layer, **inputs, attention_kwargs={"camera": tokens})
     query, key, _ = next(out for stage, out in seen if stage == "inject")
     logits = torch.einsum("bqhd,bnhd->bhqn", query[:, [5, 40]], key) / query.shape[-1] ** 0.5
     torch.testing.assert_close(terms.total, logits, atol=1e-5, rtol=1e-4)

@@ -27,8 +27,17 @@ def test_they_fit_their_promise():
     folder = shipped.base().parent
     assert sum(file.stat().st_size for file in folder.rglob("*") if file.is_file()) < MOST_BYTES
     assert shipped.camera().parent == folder
-    with pytest.raises(SightlineError, match="is missing"):
-        shipped.camera("nobody")
+
+
+def test_missing_or_doubtful_camera_weights_are_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(shipped, "_WEIGHTS", tmp_path)
+    with pytest.raises(SightlineError, match="is missing: expected the weights that ship"):
+        shipped.camera()
+    (tmp_path / "scope.safetensors").touch()
+    assert shipped.camera().name == "scope.safetensors"
+    (tmp_path / "sweep.safetensors").touch()
+    with pytest.raises(SightlineError, match=r"holds scope\.safetensors, sweep\.safetensors: expected one file"):
+        shipped.camera()
 
 
 def test_the_base_is_a_stock_pipeline_and_the_camera_leaves_it_so():

@@ -101,8 +101,8 @@ def score_terms(
     calls: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def remember(_: Any, args: tuple[Any, ...]) -> None:
-        stage, query, key, *_, camera_rows = args
-        if stage in encoding.stages - {"embed"}:
+        if args[0] in encoding.stages - {"embed"}:
+            _, query, key, *_, camera_rows = args
             calls.append((query.float(), key.float(), camera_rows))
 
     handle = encoding.register_forward_pre_hook(remember)

@@ -24,9 +24,14 @@ def part(name: str) -> Path:
     return _require_present(_WEIGHTS / "base" / name)
 
 
-def camera(name: str = "scope") -> Path:
-    """The camera weights of one encoding that was trained for it."""
-    return _require_present(_WEIGHTS / f"{name}.safetensors")
+def camera() -> Path:
+    """The camera weights that were trained for it: the one file beside its folder, named after its encoding."""
+    files = sorted(_WEIGHTS.glob("*.safetensors"))
+    if len(files) > 1:
+        raise SightlineError(
+            f"{_WEIGHTS} holds {', '.join(file.name for file in files)}: expected one file of camera weights."
+        )
+    return _require_present(files[0] if files else _WEIGHTS / "ENCODING.safetensors")
 
 
 def _require_present(path: Path) -> Path:

@@ -1,7 +1,7 @@
 """sightline inspect: look inside a trained model, and at what it made.
 
-matrix reads the learned form M of each head; scores splits the attention of a video into its four terms; gallery shows frames
-beside the frusta of their cameras. docs/method.md explains M and the terms.
+matrix reads the learned form M of each head of SCoPE; scores splits the attention of a video into its four terms;
+gallery shows frames beside the frusta of their cameras. docs/method.md explains M and the terms.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str]) -> None:
 
 @dataclass
 class Matrix:
-    """The learned form M = E_q^T E_k of every head: how far it is from the reciprocal product of two lines of sight."""
+    """The learned form M = E_q^T E_k of every head of SCoPE: how far it is from the reciprocal product of two lines of sight."""
 
     options: Annotated[ModelOptions, arg(name="")] = field(default_factory=ModelOptions)
     output: Annotated[Path, arg(aliases=["-o"], metavar="DIR")] = Path("outputs/matrix")

@@ -103,7 +103,7 @@ class Assemble:
 class Pack:
     """Pack a trained pipeline into the form that ships: int8 weights in OUTPUT/base, and camera weights beside it.
 
-    It is also the smallest form to continue training from: --model.base OUTPUT/base --model.camera OUTPUT/scope.safetensors.
+    It is also the smallest form to continue training from: --model.base OUTPUT/base --model.camera OUTPUT/ENCODING.safetensors.
     """
 
     pipeline: Annotated[Positional[str], arg(metavar="PIPELINE")]
@@ -139,8 +139,8 @@ class Measure:
     """PSNR to the true view on held-out scenes, with the true trajectory, with another clip's and with none; and of a camera
     that stands still, the last frame against the first."""
 
-    model: str = "scope"
-    """vae, base, scope, or other camera weights for the lab model: a file or a folder."""
+    model: str = "camera"
+    """vae, base, camera (the camera weights that ship), or other camera weights for the lab model: a file or a folder."""
     clips: int = 16
     num_inference_steps: int = 12
     guidance_scale: float = 1.0
@@ -177,7 +177,7 @@ class Measure:
         # Two clips of each style, since a clip is also generated with the trajectory of another one.
         if self.clips % 4 or self.clips < 8:
             raise SightlineError(f"clips is {self.clips}: expected a multiple of 4, from 8 on.")
-        camera = None if self.model == "base" else shipped.camera() if self.model == "scope" else self.model
+        camera = None if self.model == "base" else shipped.camera() if self.model == "camera" else self.model
         pipe = load_pipeline(self.base, camera)
         clips = held_out_clips(self.clips, pipe.device)
         results = measure_psnr(
