@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 from sightline.cli.study import main
 from sightline.errors import SightlineError
+from sightline.settings import from_dict
 from sightline.study.plan import Plan
 from sightline.study.show import ordered_results, report_folder
-from sightline.study.study import read_study
+from sightline.study.study import merge, read_study, shipped_studies
+from sightline.training.recipe import Recipe
 from tests.study.examples import invent_runs
 
 
@@ -67,6 +69,16 @@ def test_claims_of_several_folders(folder: Path, tmp_path: Path, capsys: pytest.
     )
     assert line.endswith("| holds |")
     assert "1 holds" in capsys.readouterr().out
+
+
+def test_no_study_starts_from_a_base_that_has_seen_cameras() -> None:
+    """The lab model that ships may have: a study trains a base of its own, or starts from an untrained one."""
+    for name in shipped_studies():
+        for base in read_study(name).bases.values():
+            assert base.model != "lab" or base.layers is not None, name
+            if base.recipe is not None:
+                recipe = from_dict(Recipe, merge(asdict(Recipe.from_yaml(base.recipe)), base.overrides), name)
+                assert recipe.model.encoding is None
 
 
 def test_claims_need_results(tmp_path: Path) -> None:
