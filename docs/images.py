@@ -25,11 +25,20 @@ HERE = Path(__file__).parent / "images"
 WORLDS = {"walkthrough": 16, "orbit": 0, "panorama": 24, "openworld": 8}  # style: first seed
 FIRST_STYLE, FIRST_SEED = "orbit", 1_000_000  # where the search for the first frame that ships begins; never trained on
 SIDE = 512  # pixels of it, across and down
-MOVES = ("orbit:30", "dolly:0.6", "truck:0.4", "pedestal:0.3", "pan:25", "tilt:15")
+MOVES = {
+    "orbit:30": "orbit 30°",
+    "dolly:0.6": "dolly 0.6 m",
+    "truck:0.4": "truck 0.4 m",
+    "pedestal:0.3": "pedestal 0.3 m",
+    "pan:25": "pan 25°",
+    "tilt:15": "tilt 15°",
+}  # and their labels
 SCENES = (0, 7, 10, 14)  # of sixteen held-out clips, one of each style
-ONE_MOVE = "orbit:20"
-LOOPS = ("loop_orbit:30", "loop_nonpalindromic:0.5")  # back the same way, and back another way
+ONE_MOVE = ("orbit:20", "orbit 20°")
+LOOPS = {"loop_orbit:30": "there and back", "loop_nonpalindromic:0.5": "back another way"}  # and their labels
 SUBJECT = 2.0  # metres: the target_depth of the moves
+ZOOM = 2  # animations are shown at this multiple of the model's own pixels
+GAP = 2  # of the model's own pixels, between a true and a generated video
 
 
 def main() -> None:
@@ -182,19 +191,18 @@ class Videos:
         """The first frame that ships under six moves; prints how close to the truth."""
         view = chosen_view()
         videos = {move: self.generate(view, move) for move in MOVES}
-        write_animation(self.folder / "moves.webp", videos, columns=3)
+        write_animation(self.folder / "moves.webp", {MOVES[move]: video for move, video in videos.items()}, columns=3)
         for move, generated in videos.items():
             print(against_truth(view, move, generated))
 
     def loops(self) -> None:
         """Two loops from the same first frame, true beside generated; prints how close the last frame is to the first."""
-        from sightline.figures import side_by_side
         from sightline.images import psnr
 
         view, videos = chosen_view(), {}
-        for move in LOOPS:
+        for move, label in LOOPS.items():
             generated = self.generate(view, move)
-            videos[f"{move.split(':')[0]}: true, generated"] = side_by_side(true_video(view, move), generated)
+            videos[f"{label}: true, generated"] = beside(true_video(view, move), generated)
             middle, last = (psnr(generated[[index]], generated[:1])[0] for index in (len(generated) // 2, -1))
             print(against_truth(view, move, generated))
             print(f"{move}: to its own first frame, halfway {middle:.2f} dB, last {last:.2f} dB")
@@ -205,11 +213,11 @@ class Videos:
         from sightline.backbones.model_info import LAB
         from sightline.evaluation.held_out import held_out_clips
         from sightline.evaluation.lab_psnr import generate_clip
-        from sightline.figures import side_by_side
 
         held_out = held_out_clips(16)
         clips = [held_out[index] for index in SCENES]
-        videos = {f"{c.source}: {ONE_MOVE}": self.generate_from(c.frames[0], c.caption, ONE_MOVE) for c in clips}
+        move, label = ONE_MOVE
+        videos = {f"{c.source}, {label}": self.generate_from(c.frames[0], c.caption, move) for c in clips}
         write_animation(self.folder / "scenes.webp", videos, columns=4)
         videos = {}
         for clip in clips:
@@ -222,7 +230,7 @@ class Videos:
                 camera_guidance_scale=self.camera_guidance_scale,
                 seed=0,
             )
-            videos[f"{clip.source}: true, generated"] = side_by_side(clip.frames, generated)
+            videos[f"{clip.source}: true, generated"] = beside(clip.frames, generated)
         write_animation(self.folder / "beside.webp", videos, columns=2)
 
 
@@ -264,15 +272,23 @@ def trajectory_of(move: str) -> Any:
     return moves.parse(move, frames=NUM_FRAMES, width=SIZE, height=SIZE)
 
 
+def beside(true: np.ndarray, generated: np.ndarray) -> np.ndarray:  # [T, H, W, 3] x2 -> [T, H, 2 W + GAP, 3]
+    """The two videos with a white gap between them."""
+    from sightline.figures import side_by_side
+
+    return side_by_side(true, np.full_like(true[:, :, :GAP], 255), generated)
+
+
 def write_animation(file: Path, videos: dict[str, np.ndarray], columns: int, and_back: bool = True) -> None:
     """Write a grid of labelled videos that plays in a loop: forwards, and backwards unless the videos themselves return."""
     cells = []
     for label, video in videos.items():
+        width, height = ZOOM * video.shape[2], ZOOM * video.shape[1]
         labelled = []
         for frame in video:
-            cell = Image.new("RGB", (video.shape[2] + 4, video.shape[1] + 18), "white")
-            cell.paste(Image.fromarray(frame), (2, 2))
-            ImageDraw.Draw(cell).text((4, video.shape[1] + 4), label, fill=(34, 38, 43), font_size=10)
+            cell = Image.new("RGB", (width + 8, height + 36), "white")
+            cell.paste(Image.fromarray(frame).resize((width, height), Image.Resampling.BICUBIC), (4, 4))
+            ImageDraw.Draw(cell).text((6, height + 8), label, fill=(34, 38, 43), font_size=18)
             labelled.append(np.asarray(cell))
         cells.append(np.stack(labelled))
     while len(cells) % columns:
