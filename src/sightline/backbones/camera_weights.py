@@ -18,7 +18,7 @@ from torch import Tensor
 from sightline.backbones.stock import EXPERTS
 from sightline.backbones.wan import ENCODING_KEY, CameraWanTransformer3DModel
 from sightline.encodings import Encoding, encoding_from_config
-from sightline.encodings.protocol import promote_scalars
+from sightline.encodings.protocol import EncodingLayer, promote_scalars
 from sightline.errors import SightlineError
 from sightline.files import atomic_write, reason
 from sightline.settings import convert
@@ -83,11 +83,7 @@ def load_camera(
     _require_component(component)
     path = Path(path)
     metadata, tensors = _read(path)
-    trained = convert(dict, metadata_json(path, metadata, "backbone", _EXPECTED), f"{path}: backbone")
-    try:
-        encoding = encoding_from_config(metadata_json(path, metadata, "encoding", _EXPECTED))
-    except SightlineError as error:
-        raise SightlineError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+    trained, encoding = _trained_backbone(path, metadata), _encoding_of(path, metadata)
     if metadata.get("component") != component:
         raise SightlineError(
             f"{path} was trained for {metadata.get('component')!r}: expected weights for {component!r}."
@@ -117,6 +113,32 @@ def load_camera(
     else:
         _merge_lora(model, layers)
     return model
+
+
+def load_camera_layers(path: str | Path, backbone: dict[str, Any]) -> list[EncodingLayer]:
+    """The encoding's layers, first to last, for a Wan model of another library. What does not fit is refused as in `load_camera`.
+
+    backbone: the values of that model under the keys of a diffusers config: num_layers, num_attention_heads,
+        attention_head_dim, in_channels, out_channels and patch_size.
+    """
+    path = Path(path)
+    metadata, tensors = _read(path)
+    encoding = _encoding_of(path, metadata)
+    _require_same_values(path, _trained_backbone(path, metadata), backbone)
+    if any(_LORA.search(name) for name in tensors):
+        raise SightlineError(
+            f"{path} holds LoRA weights, which only load_camera can merge: expected an encoding alone."
+        )
+    heads, count = backbone["num_attention_heads"], backbone["num_layers"]
+    dim = heads * backbone["attention_head_dim"]
+    _require_fitting(path, tensors, _layer_shapes(path, encoding, dim, heads, count))
+    require_real(path, tensors.items())
+    layers = encoding.layers(dim, heads, count)
+    with torch.no_grad():
+        for index, layer in enumerate(layers):
+            for name, parameter in layer.state_dict().items():
+                parameter.copy_(tensors[f"blocks.{index}{ENCODING_KEY}{name}"])
+    return layers
 
 
 def _active_lora(model: CameraWanTransformer3DModel) -> dict[str, tuple[Tensor, Tensor]]:
@@ -158,9 +180,13 @@ def _active_lora(model: CameraWanTransformer3DModel) -> dict[str, tuple[Tensor, 
 def _camera_shapes(path: Path, model: WanTransformer3DModel, encoding: Encoding) -> dict[str, torch.Size]:
     """The shape of every camera parameter of the model with this encoding, by name. Allocates none of them."""
     first = model.blocks[0].attn1
+    return _layer_shapes(path, encoding, first.inner_dim, first.heads, len(model.blocks))
+
+
+def _layer_shapes(path: Path, encoding: Encoding, dim: int, heads: int, count: int) -> dict[str, torch.Size]:
     try:
         with torch.device("meta"):
-            layers = encoding.layers(first.inner_dim, first.heads, len(model.blocks))
+            layers = encoding.layers(dim, heads, count)
     except (RuntimeError, OverflowError, MemoryError) as error:  # of sizes that no tensor can have
         raise SightlineError(
             f"{path}: no model can carry {encoding} ({reason(error)}), expected {_EXPECTED}."
@@ -243,9 +269,24 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     return metadata, promote_scalars(tensors)
 
 
+def _trained_backbone(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
+    return convert(dict, metadata_json(path, metadata, "backbone", _EXPECTED), f"{path}: backbone")
+
+
+def _encoding_of(path: Path, metadata: dict[str, str]) -> Encoding:
+    try:
+        return encoding_from_config(metadata_json(path, metadata, "encoding", _EXPECTED))
+    except SightlineError as error:
+        raise SightlineError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+
+
 def require_same_backbone(path: Path, trained: dict[str, Any], model: WanTransformer3DModel) -> None:
     """Refuse weights that were trained on a backbone of other dimensions. trained: config values of that backbone."""
-    for key, value in _backbone(model).items():
+    _require_same_values(path, trained, _backbone(model))
+
+
+def _require_same_values(path: Path, trained: dict[str, Any], backbone: dict[str, Any]) -> None:
+    for key, value in backbone.items():
         if _as_json(trained.get(key)) != value:
             raise SightlineError(
                 f"{path} was trained on a backbone with {key} {trained.get(key)}: this model has {value}."

@@ -1,0 +1,219 @@
+"""Run by test_comfyui.py with ComfyUI's folder as the working folder: python comfyui_session.py FOLDER writes FOLDER/report.json.
+
+Tiny Wan models with random weights on the CPU: ComfyUI's and diffusers' are given the same weights.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT, COMFYUI, FOLDER = Path(__file__).parents[2], Path.cwd(), Path(sys.argv[1])
+# This file's folder must not be searched: ComfyUI's packages have no __init__, and `tests` would hide its own.
+sys.path[0] = str(COMFYUI)
+sys.path.append(str(ROOT / "src"))
+sys.argv = ["main.py", "--cpu"]
+try:
+    import torchvision  # noqa: F401
+except RuntimeError:  # a wheel made for another build of torch; no operator of it is used here
+    library = torch.library.Library("torchvision", "DEF")
+    for operator in ("nms", "qnms"):
+        library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    for module in [name for name in sys.modules if name.startswith("torchvision")]:
+        del sys.modules[module]
+
+import comfy.options  # noqa: E402
+
+comfy.options.enable_args_parsing()
+import comfy.model_patcher  # noqa: E402
+import comfy.supported_models  # noqa: E402
+import comfyui_version  # noqa: E402
+import folder_paths  # noqa: E402
+import nodes  # noqa: E402
+
+import sightline as sl  # noqa: E402
+from sightline.backbones.tiny import tiny_transformer  # noqa: E402
+from sightline.encodings.sweep import Sweep  # noqa: E402
+
+NAMES = (
+    (r"^condition_embedder\.text_embedder\.linear_1", "text_embedding.0"),
+    (r"^condition_embedder\.text_embedder\.linear_2", "text_embedding.2"),
+    (r"^condition_embedder\.time_embedder\.linear_1", "time_embedding.0"),
+    (r"^condition_embedder\.time_embedder\.linear_2", "time_embedding.2"),
+    (r"^condition_embedder\.time_proj", "time_projection.1"),
+    (r"^scale_shift_table", "head.modulation"),
+    (r"^proj_out", "head.head"),
+    (r"\.scale_shift_table", ".modulation"),
+    (r"\.attn1\.to_out\.0", ".self_attn.o"),
+    (r"\.attn2\.to_out\.0", ".cross_attn.o"),
+    (r"\.attn1\.(?:to_)?", ".self_attn."),
+    (r"\.attn2\.(?:to_)?", ".cross_attn."),
+    (r"\.norm2\.", ".norm3."),
+    (r"\.ffn\.net\.0\.proj", ".ffn.0"),
+    (r"\.ffn\.net\.2", ".ffn.2"),
+)
+
+
+def comfy_name(name: str) -> str:
+    for pattern, replacement in NAMES:
+        name = re.sub(pattern, replacement, name)
+    return name
+
+
+def comfy_model(base: Any) -> Any:
+    """ComfyUI's Wan with the weights of a diffusers model."""
+    config = base.config
+    settings = {
+        "image_model": "wan2.1",
+        "model_type": "t2v",
+        "dim": config.num_attention_heads * config.attention_head_dim,
+        "ffn_dim": config.ffn_dim,
+        "freq_dim": config.freq_dim,
+        "text_dim": config.text_dim,
+        "in_dim": config.in_channels,
+        "out_dim": config.out_channels,
+        "num_heads": config.num_attention_heads,
+        "num_layers": config.num_layers,
+    }
+    model_config = comfy.supported_models.WAN21_T2V(settings)
+    model_config.set_inference_dtype(torch.float32, None)
+    model = model_config.get_model({}, device="cpu")
+    weights = {comfy_name(name): tensor for name, tensor in base.state_dict().items()}
+    model.diffusion_model.load_state_dict(weights)
+    return comfy.model_patcher.ModelPatcher(model.eval(), torch.device("cpu"), torch.device("cpu"))
+
+
+@torch.no_grad()
+def run(patcher: Any, inputs: dict[str, torch.Tensor], **options: Any) -> torch.Tensor:
+    patcher.patch_model()
+    try:
+        given = {"wrappers": patcher.wrappers, "sigmas": inputs["timestep"] / 1000, **options}
+        return patcher.model.diffusion_model(
+            inputs["hidden_states"], inputs["timestep"], inputs["encoder_hidden_states"], transformer_options=given
+        )
+    finally:
+        patcher.unpatch_model()
+
+
+def error(a: torch.Tensor, b: torch.Tensor) -> float:
+    return float((a - b).abs().max())
+
+
+def trained(base: Any, encoding: Any, file: Path) -> Any:
+    """A camera model as after training, saved as camera weights."""
+    model = sl.CameraWanTransformer3DModel.from_transformer(base, encoding).eval()
+    generator = torch.Generator().manual_seed(3)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "camera_encoding" in name:
+                parameter += 0.1 * torch.randn(parameter.shape, generator=generator)
+                if ".alpha_" in name:
+                    parameter.fill_(0.7)
+    sl.save_camera(model, file)
+    return model
+
+
+def sentence(work: Any) -> str:
+    try:
+        work()
+    except sl.SightlineError as problem:
+        return str(problem)
+    return "nothing was refused"
+
+
+def compare(pack: Any) -> dict[str, Any]:
+    base = tiny_transformer("t2v-a14b")
+    generator = torch.Generator().manual_seed(0)
+    inputs = {
+        "hidden_states": torch.randn(2, base.config.in_channels, 3, 8, 12, generator=generator),
+        "timestep": torch.full((2,), 620.0),
+        "encoder_hidden_states": torch.randn(2, 7, base.config.text_dim, generator=generator),
+    }
+    path = sl.moves.orbit(degrees=25, frames=9, width=96, height=64)
+    tokens = sl.CameraTokens.from_trajectory(path, (3, 4, 6))
+    patcher, report = comfy_model(base), {}
+    with torch.no_grad():
+        stock = run(patcher, inputs)
+        report["stock"] = error(stock, base(**inputs).sample)
+        for name, encoding in {"scope": sl.Scope(), "sweep": Sweep()}.items():
+            file = FOLDER / f"{name}.safetensors"
+            camera = trained(base, encoding, file)(**inputs, attention_kwargs={"camera": tokens}).sample
+            patched = pack.apply_camera(patcher, file, path)
+            ours = run(patched, inputs)
+            report[name] = {"camera": error(ours, camera), "effect": error(ours, stock)}
+    file = FOLDER / "scope.safetensors"
+    report["unpatched"] = error(run(patcher, inputs), stock)
+    report["strength 0"] = error(run(pack.apply_camera(patcher, file, path, strength=0.0), inputs), stock)
+    half = run(pack.apply_camera(patcher, file, path, strength=0.5), inputs)
+    whole = run(pack.apply_camera(patcher, file, path), inputs)
+    report["strength 0.5"] = [error(half, stock), error(half, whole)]
+    outside = pack.apply_camera(patcher, file, path, start_percent=0.9)
+    report["outside the steps"] = error(run(outside, inputs), stock)
+    inside = pack.apply_camera(patcher, file, path, end_percent=0.99)
+    report["inside the steps"] = error(run(inside, inputs), whole)
+    report["other override"] = other_override(pack.apply_camera(patcher, file, path), inputs, whole)
+    report["errors"] = errors(pack, patcher, inputs, file, path)
+    return report
+
+
+def other_override(patched: Any, inputs: Any, expected: torch.Tensor) -> dict[str, Any]:
+    """An override of another node is called in self- and cross-attention, finds itself in the options, and has its effect."""
+    calls = []
+
+    def counted(attention: Any, *args: Any, **options: Any) -> torch.Tensor:
+        calls.append(options["transformer_options"]["optimized_attention_override"] is counted)
+        return attention(*args, **options)
+
+    def silent(attention: Any, *args: Any, **options: Any) -> torch.Tensor:
+        return 0 * attention(*args, **options)
+
+    same = run(patched, inputs, optimized_attention_override=counted)
+    changed = run(patched, inputs, optimized_attention_override=silent)
+    return {"error": error(same, expected), "calls": len(calls), "own": sum(calls), "effect": error(changed, expected)}
+
+
+def errors(pack: Any, patcher: Any, inputs: Any, file: Path, path: Any) -> dict[str, str]:
+    applied = pack.apply_camera(patcher, file, path)
+    other = comfy_model(tiny_transformer("ti2v-5b"))
+    return {
+        "twice": sentence(lambda: pack.apply_camera(applied, file, path)),
+        "frames": sentence(lambda: run(pack.apply_camera(patcher, file, path.resampled(13)), inputs)),
+        "aspect": sentence(lambda: run(pack.apply_camera(patcher, file, path.fit_to(64, 64)), inputs)),
+        "percent": sentence(lambda: pack.apply_camera(patcher, file, path, start_percent=0.5, end_percent=0.2)),
+        "backbone": sentence(lambda: pack.apply_camera(other, file, path)),
+        "length": sentence(lambda: pack.fun_camera_embedding(path.resampled(8))),
+    }
+
+
+def fun_camera(pack: Any) -> dict[str, Any]:
+    """Core's own camera node and ours, for a camera that moves to the right."""
+    from comfy_extras.nodes_camera_trajectory import WanCameraEmbedding
+
+    width, height, frames = 64, 48, 9
+    theirs = WanCameraEmbedding.execute("Pan Right", width, height, frames, fx=0.5, fy=0.5).args[0]
+    path = sl.moves.static(frames=frames, width=width, height=height)
+    poses = path.camera_to_world.clone()
+    poses[:, 0, 3] = torch.arange(frames, dtype=torch.float64) / frames * 1.5
+    # Core reads fx and fy as those of a picture of 1280 x 720, scaled to cover ours.
+    lens = torch.tensor([[height * 1280 / 720 * 0.5, 0, width / 2], [0, height * 0.5, height / 2], [0, 0, 1]])
+    ours = pack.fun_camera_embedding(path.replace(camera_to_world=poses, intrinsics=lens))
+    return {"shape": list(ours.shape), "theirs": list(theirs.shape), "error": error(ours, theirs)}
+
+
+async def main() -> None:
+    folder_paths.add_model_folder_path("sightline_camera", str(FOLDER))
+    loaded = await nodes.load_custom_node(str(ROOT / "integrations/comfyui"))
+    pack = sys.modules[next(name for name in sys.modules if name.endswith("comfyui.camera_patch"))] if loaded else None
+    report = {"core": comfyui_version.__version__, "loaded": loaded}
+    report["nodes"] = sorted(name for name in nodes.NODE_CLASS_MAPPINGS if name.startswith("Sightline"))
+    report["compare"], report["fun_camera"] = compare(pack), fun_camera(pack)
+    (FOLDER / "report.json").write_text(json.dumps(report))
+
+
+asyncio.run(main())
