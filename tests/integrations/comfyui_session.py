@@ -6,6 +6,7 @@ Tiny Wan models with random weights on the CPU: ComfyUI's and diffusers' are giv
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import re
 import sys
@@ -81,7 +82,8 @@ def comfy_model(base: Any) -> Any:
         "num_heads": config.num_attention_heads,
         "num_layers": config.num_layers,
     }
-    model_config = comfy.supported_models.WAN21_T2V(settings)
+    is_5b = config.out_channels == 48
+    model_config = (comfy.supported_models.WAN22_T2V if is_5b else comfy.supported_models.WAN21_T2V)(settings)
     model_config.set_inference_dtype(torch.float32, None)
     model = model_config.get_model({}, device="cpu")
     weights = {comfy_name(name): tensor for name, tensor in base.state_dict().items()}
@@ -206,6 +208,38 @@ def fun_camera(pack: Any) -> dict[str, Any]:
     return {"shape": list(ours.shape), "theirs": list(theirs.shape), "error": error(ours, theirs)}
 
 
+async def workflows() -> dict[str, Any]:
+    """The example workflows as they are, a path file in place of moves, and a file outside the input folder."""
+    spec = importlib.util.spec_from_file_location("comfyui_workflows", Path(__file__).with_name("comfyui_workflows.py"))
+    runner = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(runner)
+    runner.prepare(FOLDER)
+    await nodes.init_builtin_extra_nodes()
+    examples, base = ROOT / "integrations/comfyui/example_workflows", tiny_transformer("ti2v-5b")
+    trained(base, sl.Scope(), FOLDER / "scope_wan2.2_ti2v_5b.safetensors")
+    sl.moves.pan(10, frames=17, width=640, height=320).save(FOLDER / "input/path.json")
+    apply, fun = examples / "wan22_5b_camera.json", examples / "fun_camera.json"
+    five_b, vae = comfy_model(base), runner.TinyVAE(48, 16)
+    report = {
+        "apply": await runner.run_workflow(apply, five_b, vae, {}),
+        "without": await runner.run_workflow(apply, five_b, vae, {"strength": 0.0}),
+        "late": await runner.run_workflow(apply, five_b, vae, {"start_percent": 1.0}),
+        "file": await runner.run_workflow(apply, five_b, vae, {"file": "path.json"}),
+        "outside": await runner.run_workflow(apply, five_b, vae, {"file": "../scope.safetensors"}),
+    }
+    first, without, late, from_file = vae.decoded
+    report["differences"] = {
+        "apply": error(first, without),
+        "late": error(late, without),
+        "file": error(from_file, first),
+    }
+    fun_model, vae = runner.tiny_fun_camera(), runner.TinyVAE(16, 8)
+    report["fun"] = await runner.run_workflow(fun, fun_model, vae, {})
+    report["fun static"] = await runner.run_workflow(fun, fun_model, vae, {"moves": "static"})
+    report["differences"]["fun"] = error(*vae.decoded)
+    return report
+
+
 async def main() -> None:
     folder_paths.add_model_folder_path("sightline_camera", str(FOLDER))
     loaded = await nodes.load_custom_node(str(ROOT / "integrations/comfyui"))
@@ -213,6 +247,7 @@ async def main() -> None:
     report = {"core": comfyui_version.__version__, "loaded": loaded}
     report["nodes"] = sorted(name for name in nodes.NODE_CLASS_MAPPINGS if name.startswith("Sightline"))
     report["compare"], report["fun_camera"] = compare(pack), fun_camera(pack)
+    report["workflows"] = await workflows()
     (FOLDER / "report.json").write_text(json.dumps(report))
 
 

@@ -73,6 +73,26 @@ def test_a_path_for_fun_camera_is_that_of_the_core_node(report):
     assert fun_camera["error"] < 1e-6
 
 
+@pytest.mark.parametrize("case", ["apply", "without", "late", "file", "fun", "fun static"])
+def test_the_example_workflows_run(report, case):
+    workflow = report["workflows"][case]
+    assert workflow["valid"] and workflow["success"], workflow
+    assert workflow["videos"]
+
+
+def test_the_path_reaches_the_sampled_video(report):
+    differences = report["workflows"]["differences"]
+    assert differences["late"] == 0  # no step is left
+    assert min(differences[case] for case in ("apply", "file", "fun")) > 1e-4
+
+
+def test_a_workflow_reads_no_file_outside_the_input_folder(report):
+    workflow = report["workflows"]["outside"]
+    assert not workflow["success"]
+    (message,) = workflow["messages"]
+    assert message.startswith("file is '../scope.safetensors': expected a file in ComfyUI's input folder")
+
+
 @pytest.mark.parametrize(
     "case, sentence",
     [
