@@ -195,6 +195,11 @@ def identifiers(file: Path) -> set[str]:
 @cache
 def known_elsewhere() -> set[str]:
     """Names of libraries, and of files of the repository."""
-    files = (*SOURCE.rglob("*"), *(ROOT / "tests").rglob("*"), *(ROOT / "benchmarks").iterdir(), *ROOT.iterdir())
+    folders = (SOURCE, ROOT / "tests", ROOT / "integrations")
+    files = (
+        *(file for folder in folders for file in folder.rglob("*")),
+        *(ROOT / "benchmarks").iterdir(),
+        *ROOT.iterdir(),
+    )
     libraries = {"sl", "add_adapter", "block_level", "align_origin"}
     return libraries | {part for file in files for part in re.split(r"\W", file.name)}
