@@ -15,6 +15,7 @@ import comfy.patcher_extension
 import torch
 from comfy.ldm.wan.model import WanModel, WanSelfAttention
 from comfy.model_patcher import ModelPatcher
+from comfy.weight_adapter import LoRAAdapter
 from torch import Tensor
 
 from sightline.backbones.camera_weights import load_camera_layers
@@ -23,6 +24,8 @@ from sightline.cameras.tokens import CameraTokens
 from sightline.cameras.trajectory import Trajectory
 from sightline.encodings.protocol import EncodingLayer
 from sightline.errors import SightlineError
+
+from .weight_names import comfy_name
 
 KEY = "sightline_camera"
 OVERRIDE = "optimized_attention_override"
@@ -46,7 +49,9 @@ def apply_camera(
         raise SightlineError(
             f"start_percent is {start_percent:g} and end_percent {end_percent:g}: expected 0 <= start <= end <= 1."
         )
-    layers = _camera_layers(wan, weights, strength)
+    layers, lora = load_camera_layers(weights, _backbone(wan))
+    _prepare(layers, weights, strength)
+    _add_lora(patched, weights, lora, strength)
     sampling = patched.get_model_object("model_sampling")
     sigmas = sampling.percent_to_sigma(start_percent), sampling.percent_to_sigma(end_percent)
     patched.add_wrapper_with_key(kind, KEY, _diffusion_model_wrapper(wan, layers, trajectory, sigmas))
@@ -63,8 +68,8 @@ def _require_wan(model: ModelPatcher) -> WanModel:
     return wan
 
 
-def _camera_layers(wan: WanModel, weights: Path, strength: float) -> list[EncodingLayer]:
-    backbone = {
+def _backbone(wan: WanModel) -> dict[str, Any]:
+    return {
         "num_layers": len(wan.blocks),
         "num_attention_heads": wan.num_heads,
         "attention_head_dim": wan.dim // wan.num_heads,
@@ -72,7 +77,9 @@ def _camera_layers(wan: WanModel, weights: Path, strength: float) -> list[Encodi
         "out_channels": wan.out_dim,
         "patch_size": list(wan.patch_size),
     }
-    layers = load_camera_layers(weights, backbone)
+
+
+def _prepare(layers: list[EncodingLayer], weights: Path, strength: float) -> None:
     for layer in layers:
         if not layer.stages <= {"embed", "inject"} or "inject" not in layer.stages:
             raise SightlineError(
@@ -83,7 +90,19 @@ def _camera_layers(wan: WanModel, weights: Path, strength: float) -> list[Encodi
             parameter.requires_grad_(False)
             if name.startswith("alpha_"):
                 parameter *= strength
-    return layers
+
+
+def _add_lora(patched: ModelPatcher, weights: Path, lora: dict[str, tuple[Tensor, Tensor]], strength: float) -> None:
+    """ComfyUI's own patches of weights, which hold in all steps: A [rank, in] and B [out, rank] by diffusers' layer names."""
+    known, patches = patched.model_state_dict(), {}
+    for layer, (a, b) in lora.items():
+        name = f"diffusion_model.{comfy_name(layer)}.weight"
+        if name not in known or tuple(known[name].shape) != (b.shape[0], a.shape[1]):
+            raise SightlineError(
+                f"{weights}: the LoRA weights of {layer} fit no layer of this model, expected its shape."
+            )
+        patches[name] = LoRAAdapter(set(), (b.float(), a.float(), None, None, None, None))
+    patched.add_patches(patches, strength)
 
 
 def _diffusion_model_wrapper(

@@ -67,7 +67,8 @@ def backbone_of(model):
 
 
 def test_the_layers_alone_are_those_of_the_model(camera_file):
-    layers = load_camera_layers(camera_file, backbone_of(tiny_transformer()))
+    layers, lora = load_camera_layers(camera_file, backbone_of(tiny_transformer()))
+    assert not lora
     for layer, expected in zip(layers, wake_copy(camera_file).encoding_layers, strict=True):
         assert all(torch.equal(a, b) for a, b in zip(layer.parameters(), expected.parameters(), strict=True))
 
@@ -206,10 +207,14 @@ def test_lora_weights_are_added_to_a_copy_of_the_base(lora_file, tokens, copy):
     assert all(torch.equal(tensor, before[name]) for name, tensor in base.state_dict().items())
 
 
-def test_layers_alone_cannot_take_lora_weights(lora_file):
+def test_lora_weights_come_with_the_layers(lora_file):
     _, path = lora_file
-    with pytest.raises(SightlineError, match="holds LoRA weights, which only load_camera can merge"):
-        load_camera_layers(path, backbone_of(tiny_transformer()))
+    base, merged = tiny_transformer(), load_camera(tiny_transformer(), path)
+    _, lora = load_camera_layers(path, backbone_of(base))
+    assert len(lora) == 4
+    for layer, (a, b) in lora.items():
+        difference = merged.get_parameter(f"{layer}.weight") - base.get_parameter(f"{layer}.weight")
+        assert torch.allclose(difference, b.float() @ a.float(), atol=1e-6)
 
 
 def test_lora_weights_are_refused_where_they_cannot_be_added(lora_file):

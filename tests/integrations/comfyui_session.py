@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
-import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -42,29 +41,9 @@ import sightline as sl  # noqa: E402
 from sightline.backbones.tiny import tiny_transformer  # noqa: E402
 from sightline.encodings.sweep import Sweep  # noqa: E402
 
-NAMES = (
-    (r"^condition_embedder\.text_embedder\.linear_1", "text_embedding.0"),
-    (r"^condition_embedder\.text_embedder\.linear_2", "text_embedding.2"),
-    (r"^condition_embedder\.time_embedder\.linear_1", "time_embedding.0"),
-    (r"^condition_embedder\.time_embedder\.linear_2", "time_embedding.2"),
-    (r"^condition_embedder\.time_proj", "time_projection.1"),
-    (r"^scale_shift_table", "head.modulation"),
-    (r"^proj_out", "head.head"),
-    (r"\.scale_shift_table", ".modulation"),
-    (r"\.attn1\.to_out\.0", ".self_attn.o"),
-    (r"\.attn2\.to_out\.0", ".cross_attn.o"),
-    (r"\.attn1\.(?:to_)?", ".self_attn."),
-    (r"\.attn2\.(?:to_)?", ".cross_attn."),
-    (r"\.norm2\.", ".norm3."),
-    (r"\.ffn\.net\.0\.proj", ".ffn.0"),
-    (r"\.ffn\.net\.2", ".ffn.2"),
-)
 
-
-def comfy_name(name: str) -> str:
-    for pattern, replacement in NAMES:
-        name = re.sub(pattern, replacement, name)
-    return name
+def module_of_pack(name: str) -> Any:
+    return next(module for path, module in sys.modules.items() if path.endswith(f"integrations/comfyui.{name}"))
 
 
 def comfy_model(base: Any) -> Any:
@@ -86,6 +65,7 @@ def comfy_model(base: Any) -> Any:
     model_config = (comfy.supported_models.WAN22_T2V if is_5b else comfy.supported_models.WAN21_T2V)(settings)
     model_config.set_inference_dtype(torch.float32, None)
     model = model_config.get_model({}, device="cpu")
+    comfy_name = module_of_pack("weight_names").comfy_name
     weights = {comfy_name(name): tensor for name, tensor in base.state_dict().items()}
     model.diffusion_model.load_state_dict(weights)
     return comfy.model_patcher.ModelPatcher(model.eval(), torch.device("cpu"), torch.device("cpu"))
@@ -109,6 +89,7 @@ def error(a: torch.Tensor, b: torch.Tensor) -> float:
 
 def trained(base: Any, encoding: Any, file: Path) -> Any:
     """A camera model as after training, saved as camera weights."""
+    torch.manual_seed(1)  # of the initial weights
     model = sl.CameraWanTransformer3DModel.from_transformer(base, encoding).eval()
     generator = torch.Generator().manual_seed(3)
     with torch.no_grad():
@@ -160,6 +141,7 @@ def compare(pack: Any) -> dict[str, Any]:
     inside = pack.apply_camera(patcher, file, path, end_percent=0.99)
     report["inside the steps"] = error(run(inside, inputs), whole)
     report["other override"] = other_override(pack.apply_camera(patcher, file, path), inputs, whole)
+    report["lora"] = with_lora(pack, base, patcher, inputs, path, tokens)
     report["errors"] = errors(pack, patcher, inputs, file, path)
     return report
 
@@ -178,6 +160,29 @@ def other_override(patched: Any, inputs: Any, expected: torch.Tensor) -> dict[st
     same = run(patched, inputs, optimized_attention_override=counted)
     changed = run(patched, inputs, optimized_attention_override=silent)
     return {"error": error(same, expected), "calls": len(calls), "own": sum(calls), "effect": error(changed, expected)}
+
+
+def with_lora(pack: Any, base: Any, patcher: Any, inputs: Any, path: Any, tokens: Any) -> dict[str, float]:
+    """Camera weights with LoRA weights, which diffusers merges and ComfyUI patches."""
+    from peft import LoraConfig
+
+    file, generator = FOLDER / "lora.safetensors", torch.Generator().manual_seed(5)
+    model = trained(base, sl.Scope(), file)
+    model.add_adapter(
+        LoraConfig(r=2, lora_alpha=2, target_modules=r"blocks\.\d+\.(attn1\.to_(q|out\.0)|ffn\.net\.(0\.proj|2))")
+    )
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_" in name:
+                parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator))
+        sl.save_camera(model, file)
+        merged = sl.load_camera(base, file)(**inputs, attention_kwargs={"camera": tokens}).sample
+    ours, alone = (run(pack.apply_camera(patcher, FOLDER / name, path), inputs) for name in (file, "scope.safetensors"))
+    return {
+        "error": error(ours, merged),
+        "effect": error(ours, alone),
+        "after": error(run(patcher, inputs), base(**inputs).sample),
+    }
 
 
 def errors(pack: Any, patcher: Any, inputs: Any, file: Path, path: Any) -> dict[str, str]:
@@ -243,7 +248,7 @@ async def workflows() -> dict[str, Any]:
 async def main() -> None:
     folder_paths.add_model_folder_path("sightline_camera", str(FOLDER))
     loaded = await nodes.load_custom_node(str(ROOT / "integrations/comfyui"))
-    pack = sys.modules[next(name for name in sys.modules if name.endswith("comfyui.camera_patch"))] if loaded else None
+    pack = module_of_pack("camera_patch")
     report = {"core": comfyui_version.__version__, "loaded": loaded}
     report["nodes"] = sorted(name for name in nodes.NODE_CLASS_MAPPINGS if name.startswith("Sightline"))
     report["compare"], report["fun_camera"] = compare(pack), fun_camera(pack)

@@ -50,6 +50,13 @@ def test_the_camera_is_that_of_the_retrofit_in_diffusers(report, encoding):
     assert compare[encoding]["effect"] > 1000 * compare["stock"]
 
 
+def test_lora_weights_are_applied_and_taken_back(report):
+    lora, stock = report["compare"]["lora"], report["compare"]["stock"]
+    assert lora["error"] <= 5 * stock
+    assert lora["effect"] > 1000 * stock
+    assert lora["after"] == stock
+
+
 @pytest.mark.parametrize("case", ["unpatched", "strength 0", "outside the steps"])
 def test_without_a_camera_the_model_is_the_stock_model(report, case):
     assert report["compare"][case] == 0

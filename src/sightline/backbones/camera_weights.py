@@ -115,20 +115,21 @@ def load_camera(
     return model
 
 
-def load_camera_layers(path: str | Path, backbone: dict[str, Any]) -> list[EncodingLayer]:
-    """The encoding's layers, first to last, for a Wan model of another library. What does not fit is refused as in `load_camera`.
+def load_camera_layers(
+    path: str | Path, backbone: dict[str, Any]
+) -> tuple[list[EncodingLayer], dict[str, tuple[Tensor, Tensor]]]:
+    """The encoding's layers, first to last, and the LoRA weights, for a Wan model of another library.
 
     backbone: the values of that model under the keys of a diffusers config: num_layers, num_attention_heads,
-        attention_head_dim, in_channels, out_channels and patch_size.
+        attention_head_dim, in_channels, out_channels and patch_size. What does not fit is refused as in `load_camera`.
+    The LoRA weights are A [rank, in] and B [out, rank] by the layer's name in diffusers. Only the caller can compare them
+    with the weights they are for.
     """
     path = Path(path)
     metadata, tensors = _read(path)
     encoding = _encoding_of(path, metadata)
     _require_same_values(path, _trained_backbone(path, metadata), backbone)
-    if any(_LORA.search(name) for name in tensors):
-        raise SightlineError(
-            f"{path} holds LoRA weights, which only load_camera can merge: expected an encoding alone."
-        )
+    lora = _lora_pairs(path, {name: tensors.pop(name) for name in list(tensors) if _LORA.search(name)})
     heads, count = backbone["num_attention_heads"], backbone["num_layers"]
     dim = heads * backbone["attention_head_dim"]
     _require_fitting(path, tensors, _layer_shapes(path, encoding, dim, heads, count))
@@ -138,7 +139,7 @@ def load_camera_layers(path: str | Path, backbone: dict[str, Any]) -> list[Encod
         for index, layer in enumerate(layers):
             for name, parameter in layer.state_dict().items():
                 parameter.copy_(tensors[f"blocks.{index}{ENCODING_KEY}{name}"])
-    return layers
+    return layers, lora
 
 
 def _active_lora(model: CameraWanTransformer3DModel) -> dict[str, tuple[Tensor, Tensor]]:
@@ -201,25 +202,34 @@ def _layer_shapes(path: Path, encoding: Encoding, dim: int, heads: int, count: i
 def _lora_layers(
     model: CameraWanTransformer3DModel, lora: dict[str, Tensor], path: Path
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """A [rank, in] and B [out, rank] by the name of the layer they belong to."""
-    parameters, layers = dict(model.named_parameters()), {}
+    """A [rank, in] and B [out, rank] by the name of the layer they belong to, each of the shape of a layer of the model."""
+    parameters, layers = dict(model.named_parameters()), _lora_pairs(path, lora)
+    for layer, (a, b) in layers.items():
+        weight = parameters.get(f"{layer}.weight")
+        if weight is None or (b.shape[0], a.shape[1]) != tuple(weight.shape):
+            raise _no_such_layer(path, layer)
+    return layers
+
+
+def _lora_pairs(path: Path, lora: dict[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
+    """A [rank, in] and B [out, rank] by the name of the layer."""
+    layers = {}
     for name, a in lora.items():
         layer, half = name.rsplit(".lora_", 1)
         if half == "B":
             continue
-        weight, b = parameters.get(f"{layer}.weight"), lora.get(f"{layer}.lora_B")
+        b = lora.get(f"{layer}.lora_B")
         if b is None:
             raise SightlineError(f"{path}: {name} has no {layer}.lora_B beside it, expected both halves.")
-        if (
-            weight is None
-            or (a.ndim, b.ndim) != (2, 2)
-            or (b.shape[0], a.shape[1]) != tuple(weight.shape)
-            or b.shape[1] != a.shape[0]
-        ):
-            raise SightlineError(f"{path}: {name} fits no layer of this model, expected LoRA weights made for it.")
+        if (a.ndim, b.ndim) != (2, 2) or b.shape[1] != a.shape[0]:
+            raise _no_such_layer(path, layer)
         require_real(path, ((name, a), (f"{layer}.lora_B", b)))
         layers[layer] = a, b
     return layers
+
+
+def _no_such_layer(path: Path, layer: str) -> SightlineError:
+    return SightlineError(f"{path}: {layer}.lora_A fits no layer of this model, expected LoRA weights made for it.")
 
 
 @torch.no_grad()
