@@ -10,6 +10,7 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -39,6 +40,7 @@ import nodes  # noqa: E402
 
 import sightline as sl  # noqa: E402
 from sightline.backbones.tiny import tiny_transformer  # noqa: E402
+from sightline.encodings.recammaster import ReCamMaster  # noqa: E402
 from sightline.encodings.sweep import Sweep  # noqa: E402
 
 
@@ -72,12 +74,14 @@ def comfy_model(base: Any) -> Any:
 
 
 @torch.no_grad()
-def run(patcher: Any, inputs: dict[str, torch.Tensor], **options: Any) -> torch.Tensor:
+def run(patcher: Any, inputs: dict[str, torch.Tensor], beside: Any = None, **options: Any) -> torch.Tensor:
+    """beside: latents of reference frames, which get tokens of their own."""
     patcher.patch_model()
     try:
         given = {"wrappers": patcher.wrappers, "sigmas": inputs["timestep"] / 1000, **options}
+        latents, text = inputs["hidden_states"], inputs["encoder_hidden_states"]
         return patcher.model.diffusion_model(
-            inputs["hidden_states"], inputs["timestep"], inputs["encoder_hidden_states"], transformer_options=given
+            latents, inputs["timestep"], text, time_dim_concat=beside, transformer_options=given
         )
     finally:
         patcher.unpatch_model()
@@ -187,13 +191,21 @@ def with_lora(pack: Any, base: Any, patcher: Any, inputs: Any, path: Any, tokens
 
 def errors(pack: Any, patcher: Any, inputs: Any, file: Path, path: Any) -> dict[str, str]:
     applied = pack.apply_camera(patcher, file, path)
-    other = comfy_model(tiny_transformer("ti2v-5b"))
+    other, no_wan = (
+        comfy_model(tiny_transformer("ti2v-5b")),
+        SimpleNamespace(model=SimpleNamespace(diffusion_model=None)),
+    )
+    recammaster = FOLDER / "recammaster.safetensors"
+    trained(tiny_transformer("t2v-a14b"), ReCamMaster(), recammaster)
     return {
         "twice": sentence(lambda: pack.apply_camera(applied, file, path)),
         "frames": sentence(lambda: run(pack.apply_camera(patcher, file, path.resampled(13)), inputs)),
         "aspect": sentence(lambda: run(pack.apply_camera(patcher, file, path.fit_to(64, 64)), inputs)),
         "percent": sentence(lambda: pack.apply_camera(patcher, file, path, start_percent=0.5, end_percent=0.2)),
         "backbone": sentence(lambda: pack.apply_camera(other, file, path)),
+        "reference": sentence(lambda: run(applied, inputs, beside=inputs["hidden_states"][:, :, :1])),
+        "encoding": sentence(lambda: pack.apply_camera(patcher, recammaster, path)),
+        "model": sentence(lambda: pack.apply_camera(no_wan, file, path)),
         "length": sentence(lambda: pack.fun_camera_embedding(path.resampled(8))),
     }
 

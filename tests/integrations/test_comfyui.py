@@ -108,6 +108,9 @@ def test_a_workflow_reads_no_file_outside_the_input_folder(report):
         ("aspect", "the camera path is for 64x64, 1 to 1, and the latents are 1.5 to 1"),
         ("percent", "start_percent is 0.5 and end_percent 0.2: expected 0 <= start <= end <= 1."),
         ("backbone", "was trained on a backbone with in_channels 16: this model has 48."),
+        ("reference", "expected 72 tokens, those of the latents alone (a reference frame beside them has no camera)."),
+        ("encoding", "expected one that only adds to queries and keys, as scope and sweep do."),
+        ("model", "the model is a NoneType: expected one of ComfyUI's Wan models."),
         ("length", "the camera path has 8 frames: expected 4n + 1."),
     ],
 )
