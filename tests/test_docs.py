@@ -39,7 +39,9 @@ def test_every_relative_link_and_image_exists(page):
 
 @each_page
 def test_every_named_file_exists(page):
-    named = re.findall(r"(?<![\w/.-])((?:src|tests|docs|examples|benchmarks)/[\w./-]*\w)", page.read_text())
+    named = re.findall(
+        r"(?<![\w/.-])((?:src|tests|docs|examples|benchmarks|integrations)/[\w./-]*\w)", page.read_text()
+    )
     assert not [path for path in named if not (ROOT / path).exists()]
 
 
@@ -104,7 +106,8 @@ def test_every_function_is_defined_in_the_file_named_with_it(page):
 
 @each_page
 def test_every_identifier_is_in_the_code(page):
-    words = set().union(*(identifiers(file) for file in SOURCE.rglob("*.py"))) | known_elsewhere()
+    files = (*SOURCE.rglob("*.py"), *(ROOT / "integrations").rglob("*.py"))
+    words = set().union(*(identifiers(file) for file in files)) | known_elsewhere()
     quoted = re.findall(r"`([A-Za-z_][\w.]*)(?:\(.*?\))?`", re.sub(r"```.*?```", "", page.read_text(), flags=re.S))
     assert not [code for code in quoted if not set(code.split(".")) <= words]
 
@@ -186,14 +189,17 @@ def defined(file: Path) -> set[str]:
 
 @cache
 def identifiers(file: Path) -> set[str]:
-    return set(re.findall(r"[A-Za-z_]\w*", file.read_text())) | set(
-        file.relative_to(ROOT / "src").with_suffix("").parts
-    )
+    return set(re.findall(r"[A-Za-z_]\w*", file.read_text())) | set(file.relative_to(ROOT).with_suffix("").parts)
 
 
 @cache
 def known_elsewhere() -> set[str]:
     """Names of libraries, and of files of the repository."""
-    files = (*SOURCE.rglob("*"), *(ROOT / "tests").rglob("*"), *(ROOT / "benchmarks").iterdir(), *ROOT.iterdir())
+    folders = (SOURCE, ROOT / "tests", ROOT / "integrations")
+    files = (
+        *(file for folder in folders for file in folder.rglob("*")),
+        *(ROOT / "benchmarks").iterdir(),
+        *ROOT.iterdir(),
+    )
     libraries = {"sl", "add_adapter", "block_level", "align_origin"}
     return libraries | {part for file in files for part in re.split(r"\W", file.name)}

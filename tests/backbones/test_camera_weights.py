@@ -10,7 +10,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from sightline.backbones.camera_weights import is_camera_weights, load_camera, save_camera
+from sightline.backbones.camera_weights import is_camera_weights, load_camera, load_camera_layers, save_camera
 from sightline.backbones.tiny import tiny_transformer
 from sightline.backbones.wan import ENCODING_KEY, CameraWanTransformer3DModel
 from sightline.encodings import Scope
@@ -52,6 +52,30 @@ def test_the_file_holds_the_new_parameters_and_nothing_else(camera_file):
     assert names == {name for name in retrofit().state_dict() if ENCODING_KEY in name}
     assert is_camera_weights(camera_file)
     assert [path.name for path in camera_file.parent.iterdir()] == ["camera.safetensors"]  # no temporary left
+
+
+def backbone_of(model):
+    keys = (
+        "num_layers",
+        "num_attention_heads",
+        "attention_head_dim",
+        "in_channels",
+        "out_channels",
+        "patch_size",
+    )
+    return {key: list(model.config[key]) if key == "patch_size" else model.config[key] for key in keys}
+
+
+def test_the_layers_alone_are_those_of_the_model(camera_file):
+    layers, lora = load_camera_layers(camera_file, backbone_of(tiny_transformer()))
+    assert not lora
+    for layer, expected in zip(layers, wake_copy(camera_file).encoding_layers, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(layer.parameters(), expected.parameters(), strict=True))
+
+
+def test_layers_for_another_backbone_are_refused(camera_file):
+    with pytest.raises(SightlineError, match="was trained on a backbone with num_layers 2: this model has 3"):
+        load_camera_layers(camera_file, {**backbone_of(tiny_transformer()), "num_layers": 3})
 
 
 def test_a_model_that_has_the_encoding_is_filled_in_place(camera_file):
@@ -181,6 +205,16 @@ def test_lora_weights_are_added_to_a_copy_of_the_base(lora_file, tokens, copy):
     torch.testing.assert_close(run(loaded, inputs, tokens), run(trained, inputs, tokens), atol=1e-5, rtol=1e-4)
     assert not torch.allclose(run(loaded, inputs, tokens), run(base, inputs), atol=1e-3)
     assert all(torch.equal(tensor, before[name]) for name, tensor in base.state_dict().items())
+
+
+def test_lora_weights_come_with_the_layers(lora_file):
+    _, path = lora_file
+    base, merged = tiny_transformer(), load_camera(tiny_transformer(), path)
+    _, lora = load_camera_layers(path, backbone_of(base))
+    assert len(lora) == 4
+    for layer, (a, b) in lora.items():
+        difference = merged.get_parameter(f"{layer}.weight") - base.get_parameter(f"{layer}.weight")
+        assert torch.allclose(difference, b.float() @ a.float(), atol=1e-6)
 
 
 def test_lora_weights_are_refused_where_they_cannot_be_added(lora_file):

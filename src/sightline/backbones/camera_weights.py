@@ -18,7 +18,7 @@ from torch import Tensor
 from sightline.backbones.stock import EXPERTS
 from sightline.backbones.wan import ENCODING_KEY, CameraWanTransformer3DModel
 from sightline.encodings import Encoding, encoding_from_config
-from sightline.encodings.protocol import promote_scalars
+from sightline.encodings.protocol import EncodingLayer, promote_scalars
 from sightline.errors import SightlineError
 from sightline.files import atomic_write, reason
 from sightline.settings import convert
@@ -83,11 +83,7 @@ def load_camera(
     _require_component(component)
     path = Path(path)
     metadata, tensors = _read(path)
-    trained = convert(dict, metadata_json(path, metadata, "backbone", _EXPECTED), f"{path}: backbone")
-    try:
-        encoding = encoding_from_config(metadata_json(path, metadata, "encoding", _EXPECTED))
-    except SightlineError as error:
-        raise SightlineError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+    trained, encoding = _trained_backbone(path, metadata), _encoding_of(path, metadata)
     if metadata.get("component") != component:
         raise SightlineError(
             f"{path} was trained for {metadata.get('component')!r}: expected weights for {component!r}."
@@ -117,6 +113,33 @@ def load_camera(
     else:
         _merge_lora(model, layers)
     return model
+
+
+def load_camera_layers(
+    path: str | Path, backbone: dict[str, Any]
+) -> tuple[list[EncodingLayer], dict[str, tuple[Tensor, Tensor]]]:
+    """The encoding's layers, first to last, and the LoRA weights, for a Wan model of another library.
+
+    backbone: the values of that model under the keys of a diffusers config: num_layers, num_attention_heads,
+        attention_head_dim, in_channels, out_channels and patch_size. What does not fit is refused as in `load_camera`.
+    The LoRA weights are A [rank, in] and B [out, rank] by the layer's name in diffusers. Only the caller can compare them
+    with the weights they are for.
+    """
+    path = Path(path)
+    metadata, tensors = _read(path)
+    encoding = _encoding_of(path, metadata)
+    _require_same_values(path, _trained_backbone(path, metadata), backbone)
+    lora = _lora_pairs(path, {name: tensors.pop(name) for name in list(tensors) if _LORA.search(name)})
+    heads, count = backbone["num_attention_heads"], backbone["num_layers"]
+    dim = heads * backbone["attention_head_dim"]
+    _require_fitting(path, tensors, _layer_shapes(path, encoding, dim, heads, count))
+    require_real(path, tensors.items())
+    layers = encoding.layers(dim, heads, count)
+    with torch.no_grad():
+        for index, layer in enumerate(layers):
+            for name, parameter in layer.state_dict().items():
+                parameter.copy_(tensors[f"blocks.{index}{ENCODING_KEY}{name}"])
+    return layers, lora
 
 
 def _active_lora(model: CameraWanTransformer3DModel) -> dict[str, tuple[Tensor, Tensor]]:
@@ -158,9 +181,13 @@ def _active_lora(model: CameraWanTransformer3DModel) -> dict[str, tuple[Tensor, 
 def _camera_shapes(path: Path, model: WanTransformer3DModel, encoding: Encoding) -> dict[str, torch.Size]:
     """The shape of every camera parameter of the model with this encoding, by name. Allocates none of them."""
     first = model.blocks[0].attn1
+    return _layer_shapes(path, encoding, first.inner_dim, first.heads, len(model.blocks))
+
+
+def _layer_shapes(path: Path, encoding: Encoding, dim: int, heads: int, count: int) -> dict[str, torch.Size]:
     try:
         with torch.device("meta"):
-            layers = encoding.layers(first.inner_dim, first.heads, len(model.blocks))
+            layers = encoding.layers(dim, heads, count)
     except (RuntimeError, OverflowError, MemoryError) as error:  # of sizes that no tensor can have
         raise SightlineError(
             f"{path}: no model can carry {encoding} ({reason(error)}), expected {_EXPECTED}."
@@ -175,25 +202,34 @@ def _camera_shapes(path: Path, model: WanTransformer3DModel, encoding: Encoding)
 def _lora_layers(
     model: CameraWanTransformer3DModel, lora: dict[str, Tensor], path: Path
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """A [rank, in] and B [out, rank] by the name of the layer they belong to."""
-    parameters, layers = dict(model.named_parameters()), {}
+    """A [rank, in] and B [out, rank] by the name of the layer they belong to, each of the shape of a layer of the model."""
+    parameters, layers = dict(model.named_parameters()), _lora_pairs(path, lora)
+    for layer, (a, b) in layers.items():
+        weight = parameters.get(f"{layer}.weight")
+        if weight is None or (b.shape[0], a.shape[1]) != tuple(weight.shape):
+            raise _no_such_layer(path, layer)
+    return layers
+
+
+def _lora_pairs(path: Path, lora: dict[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
+    """A [rank, in] and B [out, rank] by the name of the layer."""
+    layers = {}
     for name, a in lora.items():
         layer, half = name.rsplit(".lora_", 1)
         if half == "B":
             continue
-        weight, b = parameters.get(f"{layer}.weight"), lora.get(f"{layer}.lora_B")
+        b = lora.get(f"{layer}.lora_B")
         if b is None:
             raise SightlineError(f"{path}: {name} has no {layer}.lora_B beside it, expected both halves.")
-        if (
-            weight is None
-            or (a.ndim, b.ndim) != (2, 2)
-            or (b.shape[0], a.shape[1]) != tuple(weight.shape)
-            or b.shape[1] != a.shape[0]
-        ):
-            raise SightlineError(f"{path}: {name} fits no layer of this model, expected LoRA weights made for it.")
+        if (a.ndim, b.ndim) != (2, 2) or b.shape[1] != a.shape[0]:
+            raise _no_such_layer(path, layer)
         require_real(path, ((name, a), (f"{layer}.lora_B", b)))
         layers[layer] = a, b
     return layers
+
+
+def _no_such_layer(path: Path, layer: str) -> SightlineError:
+    return SightlineError(f"{path}: {layer}.lora_A fits no layer of this model, expected LoRA weights made for it.")
 
 
 @torch.no_grad()
@@ -243,9 +279,24 @@ def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
     return metadata, promote_scalars(tensors)
 
 
+def _trained_backbone(path: Path, metadata: dict[str, str]) -> dict[str, Any]:
+    return convert(dict, metadata_json(path, metadata, "backbone", _EXPECTED), f"{path}: backbone")
+
+
+def _encoding_of(path: Path, metadata: dict[str, str]) -> Encoding:
+    try:
+        return encoding_from_config(metadata_json(path, metadata, "encoding", _EXPECTED))
+    except SightlineError as error:
+        raise SightlineError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
+
+
 def require_same_backbone(path: Path, trained: dict[str, Any], model: WanTransformer3DModel) -> None:
     """Refuse weights that were trained on a backbone of other dimensions. trained: config values of that backbone."""
-    for key, value in _backbone(model).items():
+    _require_same_values(path, trained, _backbone(model))
+
+
+def _require_same_values(path: Path, trained: dict[str, Any], backbone: dict[str, Any]) -> None:
+    for key, value in backbone.items():
         if _as_json(trained.get(key)) != value:
             raise SightlineError(
                 f"{path} was trained on a backbone with {key} {trained.get(key)}: this model has {value}."
