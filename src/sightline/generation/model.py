@@ -103,11 +103,13 @@ class Model:
         """The configuration files. None for untrained models, which have none."""
         from sightline.backbones import shipped
         from sightline.backbones.model_info import read_configs
+        from sightline.backbones.released import released_configs
 
         name = self.options.model
         if name is not None and name.startswith("tiny:"):
             return None
-        return read_configs(str(shipped.base()) if name in (None, "lab") else str(name))
+        configs = read_configs(str(shipped.base()) if name in (None, "lab") else str(name))
+        return {**configs, **released_configs(self.options.camera)}
 
     @cached_property
     def files(self) -> dict[str, str]:
