@@ -18,7 +18,9 @@ OTHER_OPTIONS = {
     "nnodes",
     "rdzv_backend",
     "rdzv_endpoint",
-}  # of accelerate and torchrun
+    "include",
+    "local_dir",
+}  # of accelerate, torchrun and hf
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 

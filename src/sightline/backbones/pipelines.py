@@ -186,6 +186,10 @@ def attach_camera(pipe: AnyWanPipeline, camera: str | Path | Encoding) -> AnyWan
     require_pipeline(pipe)
     if not isinstance(camera, str | os.PathLike | Encoding):
         raise SightlineError(f"camera is {camera!r}: expected a path, or an encoding such as Scope().")
+    if read_released(camera) is not None:
+        raise SightlineError(
+            f"camera {camera} is a released model with transformers of its own: expected load_pipeline(model, camera=...)."
+        )
     models = {}
     for component, base in experts(pipe).items():
         if isinstance(camera, Encoding):
