@@ -32,6 +32,7 @@ Configs = Mapping[str, Mapping[str, Any]]  # the configuration of each component
 
 _COMPONENTS = (*EXPERTS, "vae", "text_encoder")
 _LAB_WIDTH = 1024  # a transformer with fewer channels than this is taken for the lab model
+_SAME_PIXEL = 0.5  # intrinsics that differ by less are one lens, in pixels
 _ROPE_MAX_SEQ_LEN = 1024  # diffusers' default, for configurations that do not name it
 
 
@@ -52,6 +53,7 @@ class ModelInfo:
     rope_max_seq_len: int = _ROPE_MAX_SEQ_LEN  # the most tokens along one axis
     trained_shapes: tuple[VideoShape, ...] = ()  # empty where they are not known
     pinhole_only: bool = False  # whether the camera weights know no distorted lens
+    fixed_lens: bool = False  # whether they know one lens alone
 
     @classmethod
     def from_configs(cls, configs: Configs) -> ModelInfo:
@@ -81,7 +83,8 @@ class ModelInfo:
             defaults=LAB if is_lab else release.defaults,
             rope_max_seq_len=whole_number("rope_max_seq_len", transformer.get("rope_max_seq_len") or _ROPE_MAX_SEQ_LEN),
             trained_shapes=LAB_SHAPES if is_lab else release.trained_shapes,
-            pinhole_only=any(encoding is not None and encoding.get("pinhole") for encoding in encodings),
+            pinhole_only=any(encoding.get("pinhole") or encoding.get("lens") for encoding in encodings if encoding),
+            fixed_lens=any(encoding.get("lens") for encoding in encodings if encoding),
         )
 
     @classmethod
@@ -100,6 +103,12 @@ class ModelInfo:
             raise SightlineError(
                 f"trajectory has a lens with xi {trajectory.xi:g}: expected a pinhole camera (xi 0) for this model, which "
                 "knows no other."
+            )
+        changes = (trajectory.intrinsics - trajectory.intrinsics[0]).abs().max()
+        if self.fixed_lens and changes > _SAME_PIXEL:
+            raise SightlineError(
+                f"trajectory has a lens that changes by {changes:.1f} pixels: expected one lens for the whole video, since this "
+                "model knows no zoom."
             )
 
     def require_size(self, width: int, height: int) -> None:
