@@ -154,6 +154,8 @@ def option_names(verb: str) -> set[str]:
     for node in ast.walk(ast.parse((SOURCE / "cli" / f"{verb}.py").read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sightline."):
             files.add(module_file(node.module or ""))
+    if verb in ("generate", "trajectory"):
+        files.add(SOURCE / "cameras" / "options.py")  # of moves and of trajectory files
     if verb == "train":
         files.update((SOURCE / "encodings").glob("*.py"))  # --model.encoding.SETTING
     fields = {

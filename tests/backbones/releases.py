@@ -103,3 +103,15 @@ def shard(folder: Path) -> list[Path]:
     index = folder / "diffusion_pytorch_model.safetensors.index.json"
     index.write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
     return shards
+
+
+def dreamx_state(ratio: int = 1, seed: int = 0) -> dict[str, torch.Tensor]:
+    """A DreamX-World-5B-Cam transformer, whose heads are wider than Fun's here: the branch needs blocks of four."""
+    shapes, width = wan_shapes(48, 48), DIM // ratio
+    for index in range(LAYERS):
+        branch = f"blocks.{index}.cam_self_attn"
+        for part in ("q_proj", "k_proj", "v_proj"):
+            shapes[f"{branch}.{part}.weight"], shapes[f"{branch}.{part}.bias"] = (width, DIM), (width,)
+        shapes[f"{branch}.out_proj.weight"], shapes[f"{branch}.out_proj.bias"] = (DIM, width), (DIM,)
+        shapes[f"{branch}.norm_q.weight"] = shapes[f"{branch}.norm_k.weight"] = (width,)
+    return random_state(shapes, seed)

@@ -104,11 +104,20 @@ class ModelInfo:
                 f"trajectory has a lens with xi {trajectory.xi:g}: expected a pinhole camera (xi 0) for this model, which "
                 "knows no other."
             )
-        changes = (trajectory.intrinsics - trajectory.intrinsics[0]).abs().max()
-        if self.fixed_lens and changes > _SAME_PIXEL:
+        if not self.fixed_lens:
+            return
+        changes = float((trajectory.intrinsics - trajectory.intrinsics[0]).abs().max())
+        if changes > _SAME_PIXEL:
             raise SightlineError(
                 f"trajectory has a lens that changes by {changes:.1f} pixels: expected one lens for the whole video, since this "
                 "model knows no zoom."
+            )
+        cx, cy = trajectory.intrinsics[0, :2, 2].tolist()
+        off = max(abs(cx - trajectory.width / 2), abs(cy - trajectory.height / 2))
+        if off > _SAME_PIXEL:
+            raise SightlineError(
+                f"trajectory has its principal point {off:.1f} pixels off the middle: expected a centred lens for this model, "
+                "which knows no other."
             )
 
     def require_size(self, width: int, height: int) -> None:

@@ -45,9 +45,14 @@ def _lift(fx: Tensor, fy: Tensor, cx: Tensor, cy: Tensor) -> Tensor:  # 4 x [...
     return torch.stack(rows, dim=-1).unflatten(-1, (4, 4))
 
 
-def require_frame_layout(head_dim: int) -> None:
+def require_frame_layout(head_dim: int, whole_heads: bool = False) -> None:
     """Refuse heads that cannot be split into 4x4 blocks (half of the channels) and pairs for column and row (a quarter each)."""
-    if head_dim % 8:
+    if whole_heads:
+        if head_dim % 4:
+            raise SightlineError(
+                f"head_dim is {head_dim}: expected a multiple of 4, for 4x4 blocks on all of each head."
+            )
+    elif head_dim % 8:
         raise SightlineError(f"head_dim is {head_dim}: expected a multiple of 8, for 4x4 blocks on half of each head.")
 
 

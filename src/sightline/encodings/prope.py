@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -105,7 +106,7 @@ class PropeLayer(EncodingLayer):
 
     def __init__(self, settings: Prope, dim: int, heads: int) -> None:
         super().__init__()
-        require_frame_layout(dim // heads)
+        require_frame_layout(dim // heads, settings.whole_heads)
         if heads % settings.ratio:
             raise SightlineError(f"ratio is {settings.ratio}: expected a divisor of the model's {heads} heads.")
         width = dim // settings.ratio
@@ -154,4 +155,5 @@ class PropeLayer(EncodingLayer):
 
 def _rms_norm(x: Tensor, weight: Tensor) -> Tensor:  # [B, N, C], [C] -> [B, N, C]
     """Over all heads, as Wan's QKNorm."""
-    return F.rms_norm(x.float(), x.shape[-1:], eps=_NORM_EPS).type_as(x) * weight.to(x.dtype)
+    precise = x.to(torch.promote_types(x.dtype, torch.float32))
+    return F.rms_norm(precise, x.shape[-1:], eps=_NORM_EPS).type_as(x) * weight.to(x.dtype)
