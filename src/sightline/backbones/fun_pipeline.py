@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from diffusers.utils.torch_utils import get_module_execution_device
 from torch import Tensor
 
 from sightline.backbones.stock import WanImageToVideoPipeline
@@ -53,8 +54,8 @@ class FunCameraPipeline(WanImageToVideoPipeline):
 
     def _encode(self, video: Tensor, latents: Tensor) -> Tensor:  # [1, 3, T, H, W] -> [B, C, t, h, w]
         """The normalised latents of a video, on the device and in the dtype of `latents`, for each of them."""
-        weight = next(self.vae.parameters())
-        encoded = self.vae.encode(video.to(weight.device, self.vae.dtype)).latent_dist.mode().to(latents)
+        device = get_module_execution_device(self.vae)  # where an offloaded VAE will run
+        encoded = self.vae.encode(video.to(device, self.vae.dtype)).latent_dist.mode().to(latents)
         mean, std = (
             torch.tensor(self.vae.config[name]).view(1, -1, 1, 1, 1).to(latents)
             for name in ("latents_mean", "latents_std")

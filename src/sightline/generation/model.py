@@ -32,7 +32,8 @@ class ModelOptions:
     model: Annotated[str | None, arg(metavar="M", help_behavior_hint="")] = None
     """Hub id or folder of a Wan pipeline. Default: the lab model that ships ("lab" is the same model without a camera)."""
     camera: Annotated[Path | None, arg(metavar="WEIGHTS", help_behavior_hint="")] = None
-    """Camera weights: a file, or a folder with one file for each expert. Default: those saved with the model."""
+    """Camera weights: a file, a folder with one file for each expert, or a released camera model (docs/released.md). Default:
+    those saved with the model."""
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
     """Data type of the transformers and the text encoder; auto is bfloat16 on a GPU and float32 elsewhere. The VAE always
     runs in float32."""
