@@ -30,7 +30,9 @@ def read_released(camera: object) -> ReleasedModel | None:
     camera = Path(camera)
     if camera.is_file():
         require_no_pickle(camera)
-        return None if is_camera_weights(camera) else _family(camera).read(camera)
+        if camera.suffix != ".safetensors" or is_camera_weights(camera):
+            return None
+        return _family(camera).read(camera)
     return _family(camera).read(camera) if _is_wan_folder(camera) else None
 
 

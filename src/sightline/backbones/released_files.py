@@ -12,7 +12,7 @@ from sightline.documents import read_json
 from sightline.errors import SightlineError
 from sightline.tensors import open_tensors, require_real
 
-_EXPECTED = "the weights of a released model"
+_EXPECTED = "camera weights in safetensors, or those of a released camera model"
 _PICKLES = (".pth", ".pt", ".bin", ".ckpt", ".pkl")
 _DTYPES = ("F64", "F32", "F16", "BF16")
 _PREFIX = "model.diffusion_model."  # of every name in files that were packed for ComfyUI
