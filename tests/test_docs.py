@@ -18,7 +18,9 @@ OTHER_OPTIONS = {
     "nnodes",
     "rdzv_backend",
     "rdzv_endpoint",
-}  # of accelerate and torchrun
+    "include",
+    "local_dir",
+}  # of accelerate, torchrun and hf
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 
@@ -155,6 +157,8 @@ def option_names(verb: str) -> set[str]:
     for node in ast.walk(ast.parse((SOURCE / "cli" / f"{verb}.py").read_text())):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sightline."):
             files.add(module_file(node.module or ""))
+    if verb in ("generate", "trajectory"):
+        files.add(SOURCE / "cameras" / "options.py")  # of moves and of trajectory files
     if verb == "train":
         files.update((SOURCE / "encodings").glob("*.py"))  # --model.encoding.SETTING
     fields = {

@@ -19,6 +19,7 @@ from tests.encodings import geometry as g
 METHODS = {
     "prope": Prope(),
     "prope own": Prope("own"),
+    "prope released": Prope("own", ratio=2, qk_norm=True, whole_heads=True, lens=(0.5, 0.9)),
     "gta": Gta(),
     "gta own": Gta("own"),
     "ucpe": Ucpe(ratio=2),
@@ -39,6 +40,9 @@ def frame_of(layer, trajectory: Trajectory, token: int) -> Tensor:  # [4, 4]
         scaled[:3, 3] *= layer.translation.item()
         return scaled
     if isinstance(layer.settings, Prope):
+        if layer.settings.lens is not None:
+            fx, fy = layer.settings.lens
+            return torch.diag(torch.tensor([fx, fy, 1.0, 1.0], dtype=torch.float64)) @ pose
         return g.lifted(g.lens_of(trajectory, frame)) @ pose
     direction, _ = g.ray_through(
         trajectory, frame, (column + 0.5) * g.WIDTH / g.GRID[2], (row + 0.5) * g.HEIGHT / g.GRID[1]
@@ -62,7 +66,7 @@ def split_half(position: int, width: int) -> Tensor:  # [width, width]
     return matrix
 
 
-def whole(block: Tensor, token: int, width: int, backwards: bool = False) -> Tensor:  # [D, D]
+def half_and_turns(block: Tensor, token: int, width: int, backwards: bool) -> Tensor:  # [D, D]
     _, row, column = g.place(token)
     turns = [split_half(position, width // 4) for position in (column, row)]
     return torch.block_diag(*[block] * (width // 8), *(turn.T if backwards else turn for turn in turns))
@@ -96,12 +100,22 @@ def slow(layer, output: Tensor, state: AttentionState, trajectory: Trajectory) -
         joined = (hidden @ p["qkv_weight"].T + p["qkv_bias"]).chunk(3, dim=-1)
     elif layer.settings.branch == "own":
         joined = [hidden @ p[f"{name}_weight"].T + p[f"{name}_bias"] for name in "qkv"]
+        if layer.settings.qk_norm:
+            for index, name in enumerate(("norm_q", "norm_k")):
+                size = (joined[index].square().mean(dim=-1, keepdim=True) + 1e-6).sqrt()
+                joined[index] = joined[index] / size * p[name]
     else:
         joined = [x[0].flatten(1) for x in (state.query, state.key, state.value)]
     query, key, value = (x.reshape(g.TOKENS, layer.heads, -1) for x in joined)
     width = query.shape[-1]
     frames = [frame_of(layer, trajectory, token) for token in range(g.TOKENS)]
     result = torch.zeros_like(query)
+
+    def whole(block: Tensor, token: int, width: int, backwards: bool = False) -> Tensor:  # [D, D]
+        if getattr(layer.settings, "whole_heads", False):
+            return torch.block_diag(*[block] * (width // 4))
+        return half_and_turns(block, token, width, backwards)
+
     for head in range(layer.heads):
         q = [whole(frames[i].T, i, width) @ query[i, head] for i in range(g.TOKENS)]
         k = [whole(torch.linalg.inv(frames[i]), i, width) @ key[i, head] for i in range(g.TOKENS)]
@@ -217,6 +231,11 @@ def test_tokens_without_a_camera_keep_their_output_and_the_start_is_zero(name):
     "make, sentence",
     [
         (lambda: Prope("half"), "branch is 'half'"),
+        (lambda: Prope(ratio=2), "ratio is 2: expected 1 for branch 'shared'"),
+        (lambda: Prope(qk_norm=True), "qk_norm is given: expected branch 'own'"),
+        (lambda: Prope(lens=(0.5, 0.0)), "lens is .*: expected fx / width and fy / height, above 0"),
+        (lambda: Prope("own", ratio=3).layer(48, 2), "ratio is 3: expected a divisor of the model's 2 heads"),
+        (lambda: Prope(whole_heads=True).layer(20, 2), "head_dim is 10: expected a multiple of 4"),
         (lambda: Gta(translation=math.inf), "translation is inf"),
         (lambda: Ucpe(ratio=0), "ratio is 0"),
         (lambda: Ucpe(latitude_up="yes"), "latitude_up is 'yes'"),

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightline.backbones.wan_configs import EXPERTS, I2V_A14B, T2V_A14B, TI2V_5B, Defaults, VideoShape
+from sightline.backbones.wan_configs import (
+    EXPERTS,
+    FUN_5B,
+    FUN_21_14B,
+    I2V_A14B,
+    T2V_A14B,
+    TI2V_5B,
+    Defaults,
+    VideoShape,
+    WanConfig,
+)
 from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.checks import shown, whole_number
 from sightline.documents import read_json
@@ -16,11 +26,13 @@ from sightline.files import reason
 
 if TYPE_CHECKING:
     from sightline.backbones.stock import AnyWanPipeline
+    from sightline.cameras.trajectory import Trajectory
 
 Configs = Mapping[str, Mapping[str, Any]]  # the configuration of each component by its name; "" is the pipeline itself
 
 _COMPONENTS = (*EXPERTS, "vae", "text_encoder")
 _LAB_WIDTH = 1024  # a transformer with fewer channels than this is taken for the lab model
+_SAME_PIXEL = 0.5  # intrinsics that differ by less are one lens, in pixels
 _ROPE_MAX_SEQ_LEN = 1024  # diffusers' default, for configurations that do not name it
 
 
@@ -40,6 +52,8 @@ class ModelInfo:
     defaults: Defaults
     rope_max_seq_len: int = _ROPE_MAX_SEQ_LEN  # the most tokens along one axis
     trained_shapes: tuple[VideoShape, ...] = ()  # empty where they are not known
+    pinhole_only: bool = False  # whether the camera weights know no distorted lens
+    fixed_lens: bool = False  # whether they know one lens alone
 
     @classmethod
     def from_configs(cls, configs: Configs) -> ModelInfo:
@@ -58,16 +72,19 @@ class ModelInfo:
         pipeline, transformer, vae = configs[""], configs["transformer"], configs["vae"]
         does_both = bool(pipeline.get("expand_timesteps"))  # TI2V-5B
         image_channels = transformer["in_channels"] > vae["z_dim"]
-        release = TI2V_5B if does_both else I2V_A14B if image_channels else T2V_A14B
+        release = _release(does_both, transformer["in_channels"], vae["z_dim"])
+        encodings = [configs[name].get("encoding") for name in EXPERTS if name in configs]
         is_lab = transformer["num_attention_heads"] * transformer["attention_head_dim"] < _LAB_WIDTH
         return cls(
             stride=TokenStride.from_vae(vae, transformer["patch_size"]),
             takes_image=does_both or image_channels,
-            takes_text_alone=does_both or not image_channels,
-            has_camera=all("encoding" in configs[name] for name in EXPERTS if name in configs),
+            takes_text_alone=not image_channels,
+            has_camera=all(encoding is not None for encoding in encodings),
             defaults=LAB if is_lab else release.defaults,
             rope_max_seq_len=whole_number("rope_max_seq_len", transformer.get("rope_max_seq_len") or _ROPE_MAX_SEQ_LEN),
             trained_shapes=LAB_SHAPES if is_lab else release.trained_shapes,
+            pinhole_only=any(encoding.get("pinhole") or encoding.get("lens") for encoding in encodings if encoding),
+            fixed_lens=any(encoding.get("lens") for encoding in encodings if encoding),
         )
 
     @classmethod
@@ -79,6 +96,29 @@ class ModelInfo:
     def grid(self, num_frames: int, width: int, height: int) -> TokenGrid:
         """The token grid of a video of this size."""
         return TokenGrid.from_video(num_frames, width, height, self.stride)
+
+    def require_lens(self, trajectory: Trajectory) -> None:
+        """Refuse a lens that the model's camera weights cannot represent."""
+        if self.pinhole_only and trajectory.xi != 0:
+            raise SightlineError(
+                f"trajectory has a lens with xi {trajectory.xi:g}: expected a pinhole camera (xi 0) for this model, which "
+                "knows no other."
+            )
+        if not self.fixed_lens:
+            return
+        changes = float((trajectory.intrinsics - trajectory.intrinsics[0]).abs().max())
+        if changes > _SAME_PIXEL:
+            raise SightlineError(
+                f"trajectory has a lens that changes by {changes:.1f} pixels: expected one lens for the whole video, since this "
+                "model knows no zoom."
+            )
+        cx, cy = trajectory.intrinsics[0, :2, 2].tolist()
+        off = max(abs(cx - trajectory.width / 2), abs(cy - trajectory.height / 2))
+        if off > _SAME_PIXEL:
+            raise SightlineError(
+                f"trajectory has its principal point {off:.1f} pixels off the middle: expected a centred lens for this model, "
+                "which knows no other."
+            )
 
     def require_size(self, width: int, height: int) -> None:
         """Refuse a size that does not fill whole tokens, or that has more of them than the model can count."""
@@ -103,6 +143,15 @@ class ModelInfo:
         most = (self.rope_max_seq_len - 1) * self.stride.frames + 1
         if num_frames > most:
             raise SightlineError(f"num_frames is {num_frames}: expected at most {most} for this model.")
+
+
+def _release(does_both: bool, in_channels: int, latent_channels: int) -> WanConfig:
+    """The release that a model is taken for, by the channels that it takes beside the latents."""
+    if does_both:
+        return FUN_5B if in_channels > latent_channels else TI2V_5B
+    if in_channels == 2 * latent_channels:
+        return FUN_21_14B
+    return I2V_A14B if in_channels > latent_channels else T2V_A14B
 
 
 def read_configs(model: str) -> Configs:

@@ -12,7 +12,9 @@ from diffusers import AutoencoderKLWan, DiffusionPipeline, WanTransformer3DModel
 
 from sightline.backbones import shipped
 from sightline.backbones.camera_weights import is_camera_weights, load_camera, require_same_backbone, save_camera
+from sightline.backbones.model_info import read_configs
 from sightline.backbones.packed_weights import load_component, packed_files
+from sightline.backbones.released import insert_released, load_released, read_released
 from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyWanPipeline, WanImageToVideoPipeline, model_errors
 from sightline.backbones.tiny import tiny_by_name
 from sightline.backbones.wan import CameraWanTransformer3DModel
@@ -52,8 +54,9 @@ def load_pipeline(
         ships with this package; None is the lab model with its shipped camera weights. "tiny:ti2v-5b", "tiny:i2v-a14b",
         "tiny:t2v-a14b" and "tiny:pixels" are untrained, for tests.
     camera: camera weights: a file written by `save_camera`, a folder written by `save_pretrained`, or, for a model with two
-        experts, a folder that holds transformer and transformer_2 of either kind. An encoding such as `Scope()` is added
-        untrained, which does not change the output. None keeps the transformers as they were saved.
+        experts, a folder that holds transformer and transformer_2 of either kind. Also the folder of a released camera model
+        (docs/released.md), which brings transformers of its own. An encoding such as `Scope()` is added untrained, which does
+        not change the output. None keeps the transformers as they were saved.
     dtype: of the transformers and the text encoder, by default bfloat16 on a GPU and float32 elsewhere. The VAE is float32.
     options: of diffusers' from_pretrained: components such as vae, and where and how files are read, such as revision.
         Weights are only read from safetensors.
@@ -66,6 +69,14 @@ def load_pipeline(
     tiny = tiny_by_name(model)
     _require_options(options, {} if tiny is not None else _OPTIONS)
     model = shipped.resolve(model)
+    if (release := read_released(camera)) is not None:
+        if tiny is not None:
+            return insert_released(tiny.to(dtype), release).to(device)
+        with model_errors(model):
+            release.require_base(model, read_configs(str(model)))  # before anything large is read
+            if "vae" not in options:
+                options["vae"] = load_vae(model, {name: options[name] for name in HUB_OPTIONS if name in options})
+            return load_released(release, model, dtype, options).to(device)
     with model_errors(model):
         packed = {} if tiny else _packed_parts(Path(model), dtype)
         options = packed | options
@@ -175,6 +186,10 @@ def attach_camera(pipe: AnyWanPipeline, camera: str | Path | Encoding) -> AnyWan
     require_pipeline(pipe)
     if not isinstance(camera, str | os.PathLike | Encoding):
         raise SightlineError(f"camera is {camera!r}: expected a path, or an encoding such as Scope().")
+    if read_released(camera) is not None:
+        raise SightlineError(
+            f"camera {camera} is a released model with transformers of its own: expected load_pipeline(model, camera=...)."
+        )
     models = {}
     for component, base in experts(pipe).items():
         if isinstance(camera, Encoding):

@@ -35,6 +35,9 @@ from sightline.files import reason
 from sightline.tensors import open_tensors, read_tensors
 
 ENCODING_KEY = ".attn1.camera_encoding."  # part of the name of every camera parameter and of no other
+IMAGE_CONDITION = (
+    "image_condition"  # in attention_kwargs: channels beside the latents, [B, C, t, H, W] (FunCameraPipeline)
+)
 
 
 class CameraWanTransformer3DModel(WanTransformer3DModel):
@@ -183,6 +186,8 @@ class CameraWanTransformer3DModel(WanTransformer3DModel):
     ) -> Any:
         others = dict(attention_kwargs or {})
         camera_tokens, scale = others.pop("camera", None), others.pop("camera_guidance_scale", 1.0)
+        if (image_condition := others.pop(IMAGE_CONDITION, None)) is not None:
+            hidden_states = torch.cat([hidden_states, image_condition.to(hidden_states)], dim=1)
         if unknown := set(others) - {"scale"}:  # diffusers would ignore it, and a misspelt "camera" would go unnoticed
             raise SightlineError(
                 f"attention_kwargs has {sorted(unknown)[0]!r}: expected 'camera', 'camera_guidance_scale', and 'scale' for LoRA."

@@ -6,7 +6,7 @@ Only the VAE's latent statistics are left out (they are 0 and 1 here): time, mem
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from sightline.cameras.token_grid import TokenStride
@@ -120,5 +120,22 @@ T2V_A14B = WanConfig(
     flow_shift=12.0,
     defaults=Defaults(num_frames=81, width=832, height=480, num_inference_steps=40, guidance_scale=4.0),
     trained_shapes=_both_ways((81, 832, 480), (81, 1280, 720)),
+)
+# VideoX-Fun's Control-Camera releases on these backbones. A14B's is configured as I2V-A14B is.
+FUN_5B = replace(
+    TI2V_5B,
+    transformer=_5B | {"in_channels": 100},
+    defaults=Defaults(num_frames=121, width=1280, height=704, num_inference_steps=50, guidance_scale=6.0),
+    trained_shapes=(),
+)
+FUN_21_14B = replace(
+    I2V_A14B,
+    hub_id="Wan-AI/Wan2.1-I2V-14B-480P-Diffusers",
+    pipeline={"expand_timesteps": False, "boundary_ratio": None},
+    transformer=_14B | {"in_channels": 32, "image_dim": 1280, "added_kv_proj_dim": 5120},
+    two_experts=False,
+    flow_shift=3.0,
+    defaults=Defaults(num_frames=81, width=832, height=480, num_inference_steps=50, guidance_scale=6.0),
+    trained_shapes=(),
 )
 WAN_CONFIGS = {"TI2V-5B": TI2V_5B, "I2V-A14B": I2V_A14B, "T2V-A14B": T2V_A14B}

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sightline.backbones.accelerate import accelerate
 from sightline.backbones.wan import CameraWanTransformer3DModel
-from sightline.backbones.wan_configs import I2V_A14B, TI2V_5B, WanConfig
+from sightline.backbones.wan_configs import FUN_5B, FUN_21_14B, I2V_A14B, TI2V_5B, WanConfig
 from sightline.cameras import moves
 from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.cameras.tokens import CameraTokens
@@ -20,12 +20,12 @@ from sightline.encodings import Encoding, encoding_from_config
 from sightline.errors import SightlineError
 from sightline.parsing import parse_size
 
-Size = Literal["5b", "14b"]
+Size = Literal["5b", "14b", "fun-5b", "fun-2.1-14b"]
 Mode = Literal["eager", "compiled", "fused", "fused compiled"]
 MODES: tuple[Mode, ...] = ("eager", "compiled", "fused", "fused compiled")
 METHODS = ("stock", "scope", "ucpe", "prope", "recammaster", "cameractrl")
 
-_RELEASES: dict[str, WanConfig] = {"5b": TI2V_5B, "14b": I2V_A14B}
+_RELEASES: dict[str, WanConfig] = {"5b": TI2V_5B, "14b": I2V_A14B, "fun-5b": FUN_5B, "fun-2.1-14b": FUN_21_14B}
 _TINY = {"num_attention_heads": 8, "attention_head_dim": 24, "ffn_dim": 32, "text_dim": 32, "num_layers": 2}
 TEXT_TOKENS = 512  # of a padded prompt
 
@@ -152,7 +152,7 @@ def call_arguments(model: Any, setting: Setting, device: torch.device, dtype: to
 
     latent_shape = (size * patch for size, patch in zip(grid, config.patch_size, strict=True))
     timestep = torch.full((1,), 897.0, device=device)
-    if setting.model == "5b":
+    if _RELEASES[setting.model].pipeline["expand_timesteps"]:
         timestep = timestep.repeat(1, setting.tokens)
         timestep[:, : grid.tokens_per_frame] = 0
     arguments: dict[str, Any] = {

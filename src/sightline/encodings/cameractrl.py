@@ -30,12 +30,14 @@ class CameraCtrl(Encoding):
 
     placement: where the encoder's result is added, "tokens" or "blocks".
     pixels: the width and height of a token in pixels: 32 for TI2V-5B, 16 for A14B.
+    pinhole: whether the weights know pinhole cameras alone, so that a distorted lens is refused.
     """
 
     name: ClassVar[str] = "cameractrl"
 
     placement: Literal["tokens", "blocks"] = "tokens"
     pixels: int = 32
+    pinhole: bool = False
 
     def __post_init__(self) -> None:
         if self.placement not in ("tokens", "blocks"):

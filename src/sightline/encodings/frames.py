@@ -26,9 +26,14 @@ def world_to_camera(camera_rows: Tensor) -> Tensor:  # [B, N, 90] -> [B, N, 4, 4
     return torch.where(has_camera(camera_rows)[..., None], pose, identity)
 
 
-def projection(camera_rows: Tensor) -> tuple[Tensor, Tensor]:  # [B, N, 90] -> 2 x [B, N, 4, 4]
+def projection(
+    camera_rows: Tensor,  # [B, N, 90]
+    lens: tuple[float, float] | None = None,  # fx / W and fy / H in place of the rows' own lens, centred
+) -> tuple[Tensor, Tensor]:  # 2 x [B, N, 4, 4]
     """P = lift(K) T and its inverse, K normalised: fx / W, fy / H, cx / W - 1/2, cy / H - 1/2."""
     fx, fy, cx, cy = camera_rows[..., INTRINSICS].unbind(-1)
+    if lens is not None:
+        fx, fy, cx, cy = (torch.full_like(fx, value) for value in (*lens, 0.0, 0.0))
     present, pose = has_camera(camera_rows)[..., 0], world_to_camera(camera_rows)
     fx, fy = torch.where(present, fx, 1.0), torch.where(present, fy, 1.0)  # so that a row of zeros gives the identity
     return _lift(fx, fy, cx, cy) @ pose, se3.inverse(pose) @ _lift(1 / fx, 1 / fy, -cx / fx, -cy / fy)
@@ -40,9 +45,14 @@ def _lift(fx: Tensor, fy: Tensor, cx: Tensor, cy: Tensor) -> Tensor:  # 4 x [...
     return torch.stack(rows, dim=-1).unflatten(-1, (4, 4))
 
 
-def require_frame_layout(head_dim: int) -> None:
+def require_frame_layout(head_dim: int, whole_heads: bool = False) -> None:
     """Refuse heads that cannot be split into 4x4 blocks (half of the channels) and pairs for column and row (a quarter each)."""
-    if head_dim % 8:
+    if whole_heads:
+        if head_dim % 4:
+            raise SightlineError(
+                f"head_dim is {head_dim}: expected a multiple of 4, for 4x4 blocks on all of each head."
+            )
+    elif head_dim % 8:
         raise SightlineError(f"head_dim is {head_dim}: expected a multiple of 8, for 4x4 blocks on half of each head.")
 
 
@@ -54,11 +64,19 @@ def attend_in_frames(
     inverse: Tensor,  # [B or 1, N, 4, 4]
     camera_rows: Tensor,  # [B or 1, N, 90]
     attend: Attend,
+    whole_heads: bool = False,
 ) -> Tensor:  # [B, N, H, D]
     """Attention with half of each head in the token's frame, a quarter rotated by its column and a quarter by its row.
 
-    Values are transformed like keys.
+    Values are transformed like keys. whole_heads: all of each head is in the frame, and nothing is rotated.
     """
+    if whole_heads:
+        with torch.autocast(query.device.type, enabled=False):
+            query = multiply_blocks(query, matrix.transpose(-1, -2)).to(value.dtype)
+            key, framed = (multiply_blocks(x, inverse).to(value.dtype) for x in (key, value))
+        output = attend(query, key, framed)
+        with torch.autocast(query.device.type, enabled=False):
+            return multiply_blocks(output, matrix).to(value.dtype)
     with torch.autocast(query.device.type, enabled=False):
         row, column = (rotations(camera_rows[..., POSITION][..., axis], query.shape[-1] // 4) for axis in (0, 1))
         query = _transform(query, matrix.transpose(-1, -2), column, row).to(value.dtype)

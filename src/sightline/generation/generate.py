@@ -70,6 +70,7 @@ def generate(
     options.setdefault("max_sequence_length", min(512, pipe.tokenizer.model_max_length))
     attention_kwargs: dict[str, Any] = {}
     if not blind:
+        info.require_lens(trajectory)
         attention_kwargs["camera"] = camera_tokens(pipe, trajectory, anchor=anchor, latent_pose=latent_pose)
     info.require_num_frames(len(trajectory))  # after camera_tokens, whose errors name the trajectory
     info.require_size(trajectory.width, trajectory.height)
@@ -137,7 +138,7 @@ def pipeline_for_mode(pipe: AnyWanPipeline, with_image: bool) -> AnyWanPipeline:
     has_image_channels = pipe.transformer.config.in_channels > pipe.vae.config.z_dim
     if with_image and not (does_both or has_image_channels):
         raise SightlineError("image was given but this model is text-to-video only: expected image=None.")
-    if not with_image and not does_both and has_image_channels:
+    if not with_image and has_image_channels:
         raise SightlineError("image is missing: expected a first frame, since this model is image-to-video only.")
     pipeline_class = WanImageToVideoPipeline if with_image else WanPipeline
     if isinstance(pipe, pipeline_class):

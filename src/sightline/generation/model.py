@@ -32,7 +32,8 @@ class ModelOptions:
     model: Annotated[str | None, arg(metavar="M", help_behavior_hint="")] = None
     """Hub id or folder of a Wan pipeline. Default: the lab model that ships ("lab" is the same model without a camera)."""
     camera: Annotated[Path | None, arg(metavar="WEIGHTS", help_behavior_hint="")] = None
-    """Camera weights: a file, or a folder with one file for each expert. Default: those saved with the model."""
+    """Camera weights: a file, a folder with one file for each expert, or a released camera model (docs/released.md). Default:
+    those saved with the model."""
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
     """Data type of the transformers and the text encoder; auto is bfloat16 on a GPU and float32 elsewhere. The VAE always
     runs in float32."""
@@ -103,11 +104,13 @@ class Model:
         """The configuration files. None for untrained models, which have none."""
         from sightline.backbones import shipped
         from sightline.backbones.model_info import read_configs
+        from sightline.backbones.released import released_configs
 
         name = self.options.model
         if name is not None and name.startswith("tiny:"):
             return None
-        return read_configs(str(shipped.base()) if name in (None, "lab") else str(name))
+        configs = read_configs(str(shipped.base()) if name in (None, "lab") else str(name))
+        return {**configs, **released_configs(self.options.camera)}
 
     @cached_property
     def files(self) -> dict[str, str]:

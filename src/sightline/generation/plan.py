@@ -41,6 +41,7 @@ def make_plan(job: Job, info: ModelInfo) -> Plan:
     guidance_scale = defaults.guidance_scale if job.guidance_scale is None else job.guidance_scale
     sampling = (num_inference_steps, guidance_scale)
     shot = make_shot(job, info)
+    info.require_lens(shot.trajectory)
     if job.world is not None:
         _require_image_model(info, "world")
         trajectory, video, caption = _render_world(job, shot.trajectory)

@@ -1,0 +1,80 @@
+"""Camera models that others have released: which files are theirs, and the pipelines that run them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sightline.backbones.camera_weights import is_camera_weights
+from sightline.backbones.dreamx import DreamX
+from sightline.backbones.fun_camera import FunCamera
+from sightline.backbones.model_info import Configs
+from sightline.backbones.released_files import require_no_pickle
+from sightline.backbones.released_model import EXPERT_FOLDERS, ReleasedModel, open_experts
+from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyWanPipeline
+from sightline.documents import read_json
+from sightline.errors import SightlineError
+
+FAMILIES: tuple[type[ReleasedModel], ...] = (FunCamera, DreamX)
+
+
+def read_released(camera: object) -> ReleasedModel | None:
+    """The release in a file or folder, checked without its weights; None for camera weights of this package, and for encodings.
+
+    Refuses pickles, incomplete files, and weights that do not fit the model they claim to be.
+    """
+    if not isinstance(camera, str | Path) or not Path(camera).exists():
+        return None
+    camera = Path(camera)
+    if camera.is_file():
+        require_no_pickle(camera)
+        if camera.suffix != ".safetensors" or is_camera_weights(camera):
+            return None
+        return _family(camera).read(camera)
+    return _family(camera).read(camera) if _is_wan_folder(camera) else None
+
+
+def released_configs(camera: object) -> Configs:
+    """The configurations of the transformers that a released camera model brings; none for other cameras."""
+    release = read_released(camera)
+    return {} if release is None else release.configs
+
+
+def load_released(release: ReleasedModel, model: str | Path, dtype: torch.dtype, options: dict[str, Any]) -> Any:
+    """The pipeline of a release, with the other parts of a stock pipeline, whose own transformers are not read."""
+    transformers = {name: release.load(name, dtype) for name in release.weights}
+    return release.pipeline_class.from_pretrained(model, dtype=dtype, **transformers, **options, **SAFETENSORS)
+
+
+def insert_released(pipe: AnyWanPipeline, release: ReleasedModel) -> Any:
+    """The pipeline of a release, with the other parts of a pipeline that is loaded."""
+    names = (*EXPERTS, "vae", "text_encoder")
+    parts = {name: part.config for name in names if (part := getattr(pipe, name, None)) is not None}
+    parts["text_encoder"] = parts["text_encoder"].to_dict()
+    index = dict(pipe.config) | {"image_encoder": [getattr(pipe, "image_encoder", None)]}
+    release.require_base(type(pipe).__name__, {"": index, **parts})
+    transformers = {name: release.load(name, pipe.transformer.dtype) for name in release.weights}
+    flags = {name: pipe.config[name] for name in ("boundary_ratio", "expand_timesteps")}
+    return release.pipeline_class(**{**pipe.components, **transformers, **flags})
+
+
+def _family(camera: Path) -> type[ReleasedModel]:
+    """The family whose tensors these are."""
+    names = set().union(*(weights.shapes for weights in open_experts(camera).values()))
+    for family in FAMILIES:
+        if family.marker in names:
+            return family
+    known = " or ".join(f"{family.marker} ({family.family})" for family in FAMILIES)
+    raise SightlineError(f"camera {camera} holds no camera weights of a known release: expected {known}.")
+
+
+def _is_wan_folder(folder: Path) -> bool:
+    """Whether a folder is laid out as Wan's own code saves a transformer."""
+    if any((folder / name).is_dir() for name in EXPERT_FOLDERS.values()):
+        return True
+    if not (folder / "config.json").is_file():
+        return False
+    config = read_json(folder / "config.json", "that of a camera model")
+    return "num_heads" in config and "encoding" not in config

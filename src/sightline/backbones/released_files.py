@@ -1,0 +1,98 @@
+"""The files of weights that others have released: their names and shapes are known before any tensor is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from sightline.documents import read_json
+from sightline.errors import SightlineError
+from sightline.tensors import open_tensors, require_real
+
+_EXPECTED = "camera weights in safetensors, or those of a released camera model"
+_PICKLES = (".pth", ".pt", ".bin", ".ckpt", ".pkl")
+_DTYPES = ("F64", "F32", "F16", "BF16")
+_PREFIX = "model.diffusion_model."  # of every name in files that were packed for ComfyUI
+
+
+@dataclass(frozen=True)
+class ReleasedWeights:
+    """All tensors of one network, in one file or in several shards.
+
+    source: the file or folder. files: where a tensor lies. shapes: of every tensor, by its name without ComfyUI's prefix.
+    """
+
+    source: Path
+    files: dict[str, Path]
+    shapes: dict[str, tuple[int, ...]]
+
+    @classmethod
+    def open(cls, source: Path) -> ReleasedWeights:
+        """Read the headers of all files; refuses pickles, missing shards and quantised tensors."""
+        files: dict[str, Path] = {}
+        shapes: dict[str, tuple[int, ...]] = {}
+        for file in _shards(source):
+            with open_tensors(file, _EXPECTED) as tensors:
+                for raw in tensors.keys():  # noqa: SIM118  # not a dict
+                    name, tensor = raw.removeprefix(_PREFIX), tensors.get_slice(raw)
+                    if tensor.get_dtype() not in _DTYPES:
+                        raise SightlineError(
+                            f"{file}: {name} is stored as {tensor.get_dtype()}, expected weights that are not quantised "
+                            f"({', '.join(_DTYPES)})."
+                        )
+                    if name in files:
+                        raise SightlineError(
+                            f"{file}: {name} is in {files[name].name} too, expected every tensor once."
+                        )
+                    files[name], shapes[name] = file, tuple(tensor.get_shape())
+        return cls(source, files, shapes)
+
+    def tensors(self) -> Iterator[tuple[str, Tensor]]:
+        """Every tensor with its name, one at a time: a file larger than half of the memory can still be read."""
+        for file in sorted(set(self.files.values())):
+            with open_tensors(file, _EXPECTED) as tensors:
+                for raw in tensors.keys():  # noqa: SIM118  # not a dict
+                    tensor = tensors.get_tensor(raw)
+                    require_real(file, [(raw, tensor)])
+                    yield raw.removeprefix(_PREFIX), tensor
+
+
+def require_no_pickle(source: Path) -> None:
+    """Refuse a file of weights that only pickle can read."""
+    if source.suffix in _PICKLES:
+        raise SightlineError(
+            f"{source} is a pickle file, which can run code when it is loaded: expected a .safetensors file."
+        )
+
+
+def _shards(source: Path) -> list[Path]:
+    if source.is_file():
+        require_no_pickle(source)
+        return [source]
+    indices, found = sorted(source.glob("*.safetensors.index.json")), sorted(source.glob("*.safetensors"))
+    if len(indices) > 1:
+        raise SightlineError(f"{source} holds {len(indices)} index files: expected the weights of one model.")
+    if indices:
+        named = read_json(indices[0], "the index of sharded weights").get("weight_map")
+        if not isinstance(named, dict) or not named or not all(isinstance(name, str) for name in named.values()):
+            raise SightlineError(f"{indices[0]} has no weight_map: expected the shard of every tensor.")
+        shards = sorted({source / Path(name).name for name in named.values()})
+        if missing := [shard.name for shard in shards if not shard.is_file()]:
+            raise SightlineError(
+                f"{source} lacks the shard {missing[0]} ({len(missing)} of {len(shards)} missing): expected all shards that "
+                f"{indices[0].name} names."
+            )
+        return shards
+    if len(found) == 1 and "-of-" not in found[0].stem:
+        return found
+    if found:
+        raise SightlineError(
+            f"{source} holds {found[0].name} without an index: expected one file of weights, or shards with their "
+            ".safetensors.index.json."
+        )
+    for file in sorted(source.iterdir()):
+        require_no_pickle(file)
+    raise SightlineError(f"{source} holds no .safetensors file: expected {_EXPECTED}.")
