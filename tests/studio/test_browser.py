@@ -156,6 +156,20 @@ def test_two_visitors_do_not_disturb_each_other(driver):
     two.close()
 
 
+def test_a_page_opens_with_the_view_from_behind(page_and_visit):
+    page, visit = page_and_visit
+    page.wait_for_timeout(300)  # the page tells where its view is
+    assert np.allclose(visit.client.camera.up_direction, (0.0, -1.0, 0.0), atol=1e-3)
+    assert visit.client.camera.position[2] < visit.client.camera.position[1] < 0.0
+
+
+def test_a_refused_lens_is_not_shown(page_and_visit):
+    page, visit = page_and_visit
+    fill(page, "Lens (mm)", 0)
+    page.get_by_text("expected a finite number above 0").wait_for()
+    wait_for(page, lambda: visit.shoot.lens.value == visit.session.focal_mm == 28.0)
+
+
 def test_a_hostile_upload_is_refused_and_the_page_goes_on(page_and_visit):
     page, visit = page_and_visit
     before = visit.session.first_picture()

@@ -175,3 +175,9 @@ def test_a_path_beyond_the_training_clips_is_warned_of(session, info):
     assert any("28 to 400 mm" in sentence for sentence in path_warnings(session.trajectory, info))
     session.set_size(49, 128, 128)
     assert any("49" in sentence for sentence in path_warnings(session.trajectory, info))
+
+
+def test_a_picture_of_another_shape_says_what_it_loses(session):
+    for size, words in (((200, 200), ""), ((320, 200), "left and right"), ((200, 320), "top and bottom")):
+        session.set_picture(Image.new("RGB", size))
+        assert words in session.crop and bool(words) == bool(session.crop)

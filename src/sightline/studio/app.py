@@ -61,6 +61,9 @@ class Studio:
             self.server = viser.ViserServer(host=host, port=port, label="Sightline studio", verbose=False)
         # A page may be closed while something is drawn on it, which is no news for whoever started the studio.
         warnings.filterwarnings("ignore", r"Queued a \w+ on a closed connection", UserWarning)
+        self.server.scene.set_up_direction(
+            "-y"
+        )  # before anybody comes: a page would place its view before it turns its world
         self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(47, 93, 140))
         self.server.on_client_connect(self._welcome)
         self.server.on_client_disconnect(self._leave)

@@ -41,7 +41,9 @@ class GenerateTab:
             self.size = gui.add_text("Size", f"{own.width}x{own.height}")
         self.cost = gui.add_html("")
         self.start = gui.add_button("Generate the film", icon="movie", color="blue")
-        self.stop = gui.add_button("Cancel", icon="x", visible=False)
+        self.stop = gui.add_button(
+            "Cancel", icon="x", visible=False, hint="Closing or reloading the page cancels the film too."
+        )
         self.bar = gui.add_progress_bar(0.0, visible=False)
         self.state = gui.add_html("")
         self.latents = gui.add_image(np.full((8, 8, 3), 255, np.uint8), label="latents", visible=False)
@@ -152,7 +154,7 @@ class GenerateTab:
         if kind == "queued":
             ahead = event.get("ahead", 0)
             self.bar.value = 0.0
-            self.state.content = sentence(f"Waiting for {ahead} other tasks." if ahead else "Starting ...")
+            self.state.content = sentence(f"Waiting for {_tasks(ahead)}." if ahead else "Starting ...")
         elif kind == "progress":
             self._progress(event)
         elif kind == "failed":
@@ -211,3 +213,7 @@ class GenerateTab:
                 f"The green path is the one that the film follows. On average it is off by {degrees:.2f} degrees and "
                 f"{found['translation']:.3f} {unit}; {found['confidence']:.0%} of the pixels agree with it."
             )
+
+
+def _tasks(count: int) -> str:
+    return "another task" if count == 1 else f"{count} other tasks"

@@ -77,7 +77,7 @@ class KeysFolder:
         if word == "Delete":
             if self.chosen == 0:
                 raise SightlineError("key 0 is the camera of the picture: expected another key to delete.")
-            self.use(self.keyframes.delete(self.chosen), self.chosen - 1)
+            self.use(self.keyframes.delete(self.chosen), self.chosen)
             return
         if (history.undo if word == "Undo" else history.redo)():
             self.visit.session.mode = "keys"
@@ -97,7 +97,11 @@ class KeysFolder:
             pose = self.keyframes.keys[self.chosen].camera_to_world.clone()
             pose[:3, 3] = torch.tensor(self.place.value, dtype=torch.float64)
             changes |= {"camera_to_world": pose, "focal_mm": self.lens.value}
-        self.use(self.keyframes.change(self.chosen, **changes), self.chosen)
+        try:
+            self.use(self.keyframes.change(self.chosen, **changes), self.chosen)
+        except SightlineError:
+            self.draw()  # what is shown is what is used
+            raise
 
     def set_loop(self) -> None:
         self._begin()

@@ -39,7 +39,6 @@ class SceneView:
         self._frusta: list[Any] = []
         self._keys: list[Any] = []
         self._gizmo: Any = None
-        self.scene.set_up_direction("-y")
         self._parents = [self.scene.add_frame(name, show_axes=False) for name in ("/picture", "/path", "/keys", "/now")]
 
     def look_from_behind(self, distance: float) -> None:

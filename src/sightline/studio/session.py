@@ -33,6 +33,7 @@ from sightline.studio.preview import Preview
 from sightline.worlds import Scene, render_clip, sample_clip
 
 _MAX_TRUE_BYTES = 64 * 2**20  # of true views that are kept for playing them again
+_WHOLE = 0.98  # of a picture: less is worth a word
 
 PathMode = Literal["move", "keys", "file"]
 
@@ -125,6 +126,17 @@ class Session:
             return frame
         source = self.picture if self.picture is not None else read_image(FIRST_FRAME, "the shipped frame")
         return np.asarray(fit_image(source, self.width, self.height))
+
+    @property
+    def crop(self) -> str:
+        """A sentence on what an uploaded picture loses to the shape of the film; empty where that is next to nothing."""
+        if self.picture is None:
+            return ""
+        width, height = self.picture.size
+        kept = min(width * self.height, height * self.width) / max(width * self.height, height * self.width)
+        sides = "left and right" if width * self.height > height * self.width else "top and bottom"
+        size = f"{self.width}x{self.height}"
+        return "" if kept > _WHOLE else f"The picture has {width}x{height} pixels: {sides} are cut off for {size}."
 
     def _world_shot(self) -> tuple[Scene, np.ndarray, str, Trajectory]:
         """The scene, its first frame through the session's lens, its caption, and that one camera in the world."""

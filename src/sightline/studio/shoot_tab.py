@@ -105,7 +105,12 @@ class ShootTab:
         self.visit.view.look_from_behind(self.visit.distance)
 
     def set_lens(self) -> None:
-        self.visit.session.set_lens(self.lens.value)
+        session = self.visit.session
+        try:
+            session.set_lens(self.lens.value)
+        except SightlineError:
+            self.lens.value = session.focal_mm  # what is shown is what is used
+            raise
         self.visit.path_changed(picture=True)
 
     def set_depth(self) -> None:
@@ -113,7 +118,13 @@ class ShootTab:
         self._show_depth_inputs()
         if source in ("file", "model") and self.visit.session.depth_values is None:
             return  # until there is one
-        self.visit.session.set_depth(source, self.distance.value)
+        session = self.visit.session
+        try:
+            session.set_depth(source, self.distance.value)
+        except SightlineError:
+            self.depth.value, self.distance.value = session.depth_source, session.distance
+            self._show_depth_inputs()
+            raise
         self.visit.path_changed(picture=True)
 
     def _show_depth_inputs(self) -> None:
@@ -179,7 +190,8 @@ class ShootTab:
 
     def show_warnings(self) -> None:
         session = self.visit.session
-        self.visit.warnings.content = sentences(path_warnings(session.trajectory, session.info), "warning")
+        warnings = sentences(path_warnings(session.trajectory, session.info), "warning")
+        self.visit.warnings.content = sentence(session.crop) + warnings
 
     def fill(self) -> None:
         """Show the session's own values, after something else has changed them."""

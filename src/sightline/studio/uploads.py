@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
@@ -43,6 +43,10 @@ def read_picture(content: bytes, name: str) -> Image.Image:
             return to_rgb(ImageOps.exif_transpose(image), shown)
     except SightlineError:
         raise
+    except Image.DecompressionBombError:  # Pillow's own limit, which is higher, comes first
+        raise SightlineError(f"{shown} has too many pixels: expected at most {MAX_PIXELS:,}.") from None
+    except UnidentifiedImageError:  # its message is the address of our buffer
+        raise SightlineError(f"{shown} is a damaged {kind} file: {expected}.") from None
     except Exception as error:  # Pillow's decoders raise nearly anything on damaged files
         raise SightlineError(f"{shown} cannot be read ({reason(error)}): {expected}.") from None
 
