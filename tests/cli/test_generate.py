@@ -144,7 +144,7 @@ def bad_files():
         ),
         ("--num-frames 17 --trajectory nan.json", "nan.json"),
         (f"{SMALL} --trajectory nope.json", "nope.json"),
-        (f"{SMALL} --camera weights.safetensors", "weights.safetensors holds no camera weights"),
+        (f"{SMALL} --camera weights.safetensors", "weights.safetensors cannot be read"),
         (f"{SMALL} --camera nope", "camera nope does not exist"),
         (f"{SMALL} --camera MODELS/i2v-a14b-camera", "backbone with in_channels 36: this model has 48"),
         (f"{SMALL} --model somebody/absent-model", "model 'somebody/absent-model' cannot be loaded"),

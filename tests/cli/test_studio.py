@@ -51,7 +51,15 @@ def test_ctrl_c_ends_it_and_keeps_the_films(tmp_path):
     (films / ".half.sightline-new").mkdir()  # of a film that was being written when an earlier studio was killed
     environment = {**os.environ, "PYTHONPATH": str(Path(sightline.__file__).parents[1])}
     command = [sys.executable, "-m", "sightline", "studio", "--port", "0", "-o", str(films)]
-    studio = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    studio = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        # A shell that starts the tests in the background has them, and all of their processes, ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     assert "the studio is open at http://127.0.0.1:" in studio.stdout.readline()
     studio.send_signal(signal.SIGINT)
     out, err = studio.communicate(timeout=120)

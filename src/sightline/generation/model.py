@@ -104,12 +104,15 @@ class Model:
         """The configuration files. None for untrained models, which have none."""
         from sightline.backbones import shipped
         from sightline.backbones.model_info import read_configs
-        from sightline.backbones.released import released_configs
 
         name = self.options.model
         if name is not None and name.startswith("tiny:"):
             return None
         configs = read_configs(str(shipped.base()) if name in (None, "lab") else str(name))
+        if self.options.camera is None:  # importing diffusers takes seconds, which a preview of a path does not need
+            return configs
+        from sightline.backbones.released import released_configs
+
         return {**configs, **released_configs(self.options.camera)}
 
     @cached_property
