@@ -98,6 +98,9 @@ def cells(text: str, row: str, columns: list[str]) -> list[str]:
 
 def compare(entry: dict[str, Any], printed: str) -> list[Number]:
     """Every number of an entry, in its pages and in what its commands printed."""
+    printed = "\n".join(
+        line for line in printed.splitlines() if "━" not in line
+    )  # progress bars, also between the rows
     numbers = []
     for place in entry["numbers"]:
         page = (ROOT / place["page"]).read_text()

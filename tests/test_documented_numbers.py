@@ -70,6 +70,14 @@ def test_texts_and_cells_are_found_across_lines_and_in_other_columns():
     assert script.cells(table, "two", ["a", "c"]) == ["", ""]
 
 
+def test_progress_bars_between_the_rows_of_a_printed_table_do_not_end_it(monkeypatch, tmp_path):
+    (tmp_path / "page.md").write_text("| | a |\n|---|---|\n| one | 3 |\n")
+    monkeypatch.setattr(script, "ROOT", tmp_path)
+    entry = {"tolerance": 0, "numbers": [{"page": "page.md", "columns": {"a": "a"}, "rows": {"one": None}}]}
+    (number,) = script.compare(entry, "| | a |\n|---|---|\nscenes ━━━━ 100% 0:00:06\n| one | 3 |\n")
+    assert number.agrees
+
+
 @pytest.mark.parametrize("printed, code", [("0.25", 0), ("0.26", 1)])
 def test_the_exit_code_says_whether_a_number_differs(monkeypatch, tmp_path, capsys, printed, code):
     (tmp_path / "page.md").write_text("The loss is 0.25.")

@@ -27,7 +27,7 @@ from sightline.training.parallelize import is_sharded
 from sightline.training.recipe import Recipe
 from sightline.training.report import Report
 from sightline.training.sampler import Sampler
-from sightline.video import save_video
+from sightline.video import can_write_mp4, save_video
 
 _LEVELS = 4  # noise levels at which the loss of each held-out clip is measured
 
@@ -63,13 +63,14 @@ def write_samples(
 ) -> None:
     """Generate this process's share of the videos and write each beside the true one."""
     indices = evenly_spaced(recipe.validation.num_videos, len(feed.held_out))
+    suffix = "mp4" if can_write_mp4() else "gif"  # a missing library must not end a long training
     with sampler.placed(model, device) as pipe:
         for index, is_own in own_share(indices, recipe):
             true, generated = generate_sample(pipe, feed, recipe, index, device)
             if not is_own:
                 continue
             both = side_by_side(true, generated)
-            save_video(both, Path(recipe.output) / "samples" / f"step-{step:08d}-{index}.mp4")
+            save_video(both, Path(recipe.output) / "samples" / f"step-{step:08d}-{index}.{suffix}")
             report.video(f"true beside generated {index}", both, step)  # a tracker gets the main process's share
 
 
