@@ -21,7 +21,6 @@ from sightline.backbones.model_info import ModelInfo, read_configs
 from sightline.backbones.packed_weights import pack_component, unpack_weights
 from sightline.backbones.tiny import tiny_pipeline, tiny_transformer
 from sightline.backbones.wan import CameraWanTransformer3DModel
-from sightline.cameras import moves
 from sightline.cameras.camera_batch import CameraBatch
 from sightline.cameras.formats import load, save
 from sightline.data import rendered_store
@@ -51,7 +50,8 @@ from sightline.generation.outputs import is_finished, request
 from sightline.images import load_image
 from sightline.settings import to_builtin
 from sightline.studio.command import python_code, shell_line
-from sightline.studio.depth import file_depth
+from sightline.studio.depth import read_depth
+from sightline.studio.film_job import film_job, reopened
 from sightline.studio.keyframes import Key
 from sightline.studio.library import Library
 from sightline.studio.session import Session
@@ -366,9 +366,9 @@ def _trajectory(name: str) -> Reader:
 
 def _film(folder: Path) -> None:
     """A film of keyframes, as the studio keeps it."""
-    session = Session(MODEL.info, Library(folder))
+    session = Session(MODEL.info)
     session.set_keys(session.first_keys().insert(1, Key(torch.eye(4), 35.0)))
-    job = session.job(folder / "film", prompt="a room", seed=3)
+    job = film_job(session, Library(folder), folder / "film", prompt="a room", seed=3)
     made = {"trajectory": "x", "prompt": "a room", "negative_prompt": None, "first_frame": True, "num_frames": 33}
     made |= {"width": 128, "height": 128, "num_inference_steps": 12, "guidance_scale": 1.0, "seed": 3}
     content = {"request": request(MODEL, job), "generated": {**made, "camera_guidance_scale": 1.0}, "result": {}}
@@ -380,7 +380,7 @@ def _film(folder: Path) -> None:
 def _read_film(folder: Path) -> None:
     film = Library(folder).film("film")
     str(film), shell_line(film), python_code(film)
-    Session(MODEL.info, Library(folder)).reopen(film)
+    reopened(film, MODEL.info, Library(folder))
 
 
 def _each(suffixless: Callable[[Path], object]) -> Callable[[Path], None]:
@@ -429,7 +429,7 @@ READERS: dict[str, Reader] = {
     "videos of a study": Reader(_study_videos, lambda folder: videos._read(folder / "videos.safetensors")),
     "depth": Reader(
         lambda folder: np.save(folder / "depth.npy", np.full((6, 8), 2.0)),
-        lambda folder: file_depth(folder / "depth.npy", moves.static(frames=1, width=8, height=6)),
+        lambda folder: read_depth(folder / "depth.npy"),
     ),
     "film of the studio": Reader(_film, _read_film),
     **{f"trajectory {name}": _trajectory(name) for name in CARRIED},

@@ -44,6 +44,11 @@ def check_fps(fps: Any) -> float:
     return number("fps", fps, at_least=0.001, at_most=1000.0)
 
 
+def plain_number(value: float, digits: int = 4) -> str:
+    """A number for a sentence, with so many digits; a large one is written out, without an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 10**digits - 0.5 else f"{value:.{digits}g}"
+
+
 def shown(value: Any) -> str:
     """A value shortened for an error: containers by their size, text and numbers as written, on one line."""
     if isinstance(value, list):

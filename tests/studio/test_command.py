@@ -14,6 +14,7 @@ from sightline.backbones.tiny import tiny_pipeline
 from sightline.generation.model import Model, ModelOptions
 from sightline.generation.outputs import run_job
 from sightline.studio.command import python_code, shell_line
+from sightline.studio.film_job import film_job
 from sightline.studio.keyframes import Key
 from sightline.studio.library import Library
 from sightline.studio.session import Session
@@ -30,7 +31,7 @@ def model(tmp_path, monkeypatch):
 
 
 def make(model, tmp_path, source, path):
-    session = Session(model.info, Library(tmp_path / "films"), num_frames=5, width=64, height=64)
+    session, library = Session(model.info, num_frames=5, width=64, height=64), Library(tmp_path / "films")
     if source == "world":
         session.set_world(3, "walkthrough")
     elif source == "picture":
@@ -39,12 +40,12 @@ def make(model, tmp_path, source, path):
         session.set_keys(session.first_keys().insert(1, Key(random_poses(1, scale=0.2)[0], 40.0)))
     else:
         session.set_move(path, "ease")
-    job = session.job(
-        session.library.new_folder("film"), prompt="it's a \"room\" with $HOME; `ls`", seed=7, num_inference_steps=2,
+    job = film_job(
+        session, library, library.new_folder("film"), prompt="it's a \"room\" with $HOME; `ls`", seed=7, num_inference_steps=2,
         guidance_scale=2.0, negative_prompt="-blur",
     )  # fmt: skip
     run_job(model, job)
-    return session.library.film("film")
+    return library.film("film")
 
 
 @pytest.mark.parametrize(

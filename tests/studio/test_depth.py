@@ -32,7 +32,7 @@ def test_a_box_room_has_its_walls_where_they_are_said_to_be():
 def test_a_file_is_scaled_and_cropped_as_the_picture_is(tmp_path):
     columns = np.tile(np.arange(1, 201, dtype=np.float32), (96, 1))  # wider than the camera's picture
     np.save(tmp_path / "depth.npy", columns)
-    found = depth.file_depth(tmp_path / "depth.npy", CAMERA)
+    found = depth.fitted(depth.read_depth(tmp_path / "depth.npy"), CAMERA)
     assert found.shape == (48, 64) and found.dtype == torch.float32
     assert float(found[0, 0]) == pytest.approx(37.0 + 1, abs=1) and float(found[0, -1]) == pytest.approx(163.0, abs=1)
 
@@ -43,7 +43,7 @@ def test_a_file_is_scaled_and_cropped_as_the_picture_is(tmp_path):
 def test_a_file_of_something_else_is_refused(tmp_path, array, words):
     np.save(tmp_path / "depth.npy", array, allow_pickle=True)
     with pytest.raises(SightlineError, match=words):
-        depth.file_depth(tmp_path / "depth.npy", CAMERA)
+        depth.read_depth(tmp_path / "depth.npy")
 
 
 def test_the_depth_of_a_world_is_what_its_renderer_measures():
@@ -63,14 +63,14 @@ class _Stub:
 
 def test_metric_depth_is_kept_and_relative_inverse_depth_is_scaled_to_the_subject():
     image = Image.new("RGB", (64, 48))
-    metric = depth.model_depth(image, CAMERA, "m", estimator=_Stub(np.full((6, 8), 7.0), metric=True))
-    assert torch.equal(metric, torch.full((48, 64), 7.0))
+    metric = depth.model_depth(image, "m", estimator=_Stub(np.full((6, 8), 7.0), metric=True))
+    assert metric.shape == (6, 8) and (metric == 7.0).all()
     inverse = np.full((6, 8), 0.5)
     inverse[2:4] = 2.0  # nearer
-    found = depth.model_depth(image, CAMERA, "m", distance=3.0, estimator=_Stub(inverse, metric=False))
-    assert float(found[24, 32]) == pytest.approx(3.0, rel=1e-5) and float(found[0, 0]) == pytest.approx(12.0, rel=1e-5)
+    found = depth.model_depth(image, "m", distance=3.0, estimator=_Stub(inverse, metric=False))
+    assert found[2, 4] == pytest.approx(3.0, rel=1e-5) and found[0, 0] == pytest.approx(12.0, rel=1e-5)
 
 
 def test_a_model_that_fails_is_one_sentence():
     with pytest.raises(SightlineError, match="model 'x' cannot estimate depth"):
-        depth.model_depth(Image.new("RGB", (8, 8)), CAMERA, "x", estimator=lambda image: {})
+        depth.model_depth(Image.new("RGB", (8, 8)), "x", estimator=lambda image: {})

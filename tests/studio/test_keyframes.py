@@ -9,9 +9,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.cameras import lens, se3
+from sightline.cameras import lens, moves, se3
 from sightline.errors import SightlineError
-from sightline.studio.keyframes import History, Key, Keyframes
+from sightline.studio.history import History
+from sightline.studio.keyframes import Key, Keyframes, keys_along
 from sightline.studio.rotations import exp_rotation, log_rotation
 from tests.conftest import random_poses
 
@@ -125,3 +126,30 @@ def test_rotation_vectors_invert():
     vectors = torch.rand(50, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) * 3 - 1.5
     vectors = torch.cat([vectors, torch.zeros(1, 3, dtype=torch.float64), 1e-14 * vectors[:1]])
     torch.testing.assert_close(log_rotation(exp_rotation(vectors)), vectors, atol=1e-12, rtol=1e-9)
+
+
+def test_a_path_of_one_key_stays_where_it_is():
+    for loop in (False, True):
+        path = line([0, 0, 0], loop=loop)
+        trajectory = path.trajectory(9)
+        assert path.seconds == 0.0 and path.key_frames(9) == [0]
+        assert torch.equal(trajectory.camera_to_world, torch.eye(4, dtype=torch.float64).expand(9, 4, 4))
+        assert len(path.trajectory(1)) == 1
+    with pytest.raises(SightlineError, match="there are 0 keys"):
+        path.delete(0)
+
+
+def test_a_loop_of_two_keys_goes_there_and_back():
+    path = line([0, 0, 0], [1, 0, 0], loop=True)
+    x = path.trajectory(33).positions[:, 0]
+    assert path.seconds == 2.0 and path.key_frames(33) == [0, 16, 32]
+    assert float(x[0]) == float(x[-1]) == 0.0 and float(x[16]) == 1.0 == float(x.max())
+    torch.testing.assert_close(x, x.flip(0), atol=1e-12, rtol=0)
+    with pytest.raises(SightlineError, match="frames is 2: expected at least 3"):
+        path.trajectory(2)
+
+
+def test_keys_along_a_path_of_one_frame_or_two():
+    assert [len(keys_along(moves.truck(1.0, frames=frames))) for frames in (2, 3, 33)] == [2, 3, 4]
+    with pytest.raises(SightlineError, match="seconds is 0"):
+        keys_along(moves.static(frames=1))

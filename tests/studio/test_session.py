@@ -14,7 +14,8 @@ from sightline.backbones.shipped import base
 from sightline.cameras import moves
 from sightline.errors import SightlineError
 from sightline.generation.plan import make_plan
-from sightline.studio.keyframes import Key
+from sightline.studio.film_job import film_job, reopened
+from sightline.studio.keyframes import Key, keys_along
 from sightline.studio.library import Film, Library
 from sightline.studio.session import Session
 from sightline.studio.trained_range import lab_range, path_warnings
@@ -28,7 +29,12 @@ def info():
 
 @pytest.fixture
 def session(info, tmp_path):
-    return Session(info, Library(tmp_path))
+    return Session(info)
+
+
+@pytest.fixture
+def library(tmp_path):
+    return Library(tmp_path)
 
 
 def picture(side=200):
@@ -53,14 +59,14 @@ def path_of(session, kind):
 
 @pytest.mark.parametrize("kind", ["orbit:20", "zoom:28>50", "dolly:0.3+pan:10, static", "keys", "file"])
 @pytest.mark.parametrize("source", ["shipped", "picture", "world"])
-def test_the_film_follows_exactly_the_trajectory_that_was_previewed(session, info, tmp_path, kind, source):
+def test_the_film_follows_exactly_the_trajectory_that_was_previewed(session, info, library, kind, source):
     if source == "picture":
         session.set_picture(picture())
     elif source == "world":
         session.set_world(3, "walkthrough")
         session.set_size(9, 64, 64)
     path_of(session, kind)
-    plan = make_plan(session.job(tmp_path / "film", seed=5), info)
+    plan = make_plan(film_job(session, library, library.folder / "film", seed=5), info)
     assert torch.equal(plan.trajectory.intrinsics, session.trajectory.intrinsics)
     anchored = plan.trajectory.anchored().camera_to_world
     exact = 0 if source != "world" else 1e-12  # a world's poses are multiplied by that of its first camera
@@ -92,7 +98,7 @@ def test_the_first_key_stays_the_camera_of_the_picture(session):
 def test_keys_along_a_path_start_where_it_starts_and_end_where_it_ends(session):
     session.set_move("orbit:30")
     path = session.trajectory
-    session.set_keys(session.keys_of_path(4))
+    session.set_keys(keys_along(session.trajectory, 4))
     for frame in (0, -1):
         torch.testing.assert_close(session.trajectory.camera_to_world[frame], path.camera_to_world[frame])
 
@@ -112,7 +118,7 @@ def test_depth_sources(session):
 
 
 def write_film(library, session, name, **sampling):
-    job = session.job(library.folder / name, **sampling)
+    job = film_job(session, library, library.folder / name, **sampling)
     folder = library.folder / name
     folder.mkdir(parents=True)
     made = {"num_frames": 33, "width": 128, "height": 128, "num_inference_steps": 12, "guidance_scale": 1.0}
@@ -131,33 +137,33 @@ def write_film(library, session, name, **sampling):
 
 @pytest.mark.parametrize("kind", ["orbit:20", "zoom:28>50", "keys", "file"])
 @pytest.mark.parametrize("source", ["shipped", "picture", "world"])
-def test_a_film_is_reopened_with_its_picture_path_and_settings(session, info, tmp_path, kind, source):
+def test_a_film_is_reopened_with_its_picture_path_and_settings(session, info, library, kind, source):
     if source == "picture":
         session.set_picture(picture())
     elif source == "world":
         session.set_world(4, "orbit")
     session.set_lens(35.0)
     path_of(session, kind)
-    film = write_film(session.library, session, "film", seed=7)
-    other = Session(info, Library(tmp_path))
-    assert other.reopen(film)["seed"] == 7
+    film = write_film(library, session, "film", seed=7)
+    other, sampling = reopened(film, info, library)
+    assert sampling["seed"] == 7
     assert torch.equal(other.trajectory.camera_to_world, session.trajectory.camera_to_world)
     torch.testing.assert_close(other.trajectory.intrinsics, session.trajectory.intrinsics)
     assert np.array_equal(other.first_picture(), session.first_picture())
     assert (other.mode, len(other.history.current)) == (session.mode, 3 if kind == "keys" else 1)
 
 
-def test_a_film_that_names_a_picture_elsewhere_is_not_reopened(session, tmp_path):
+def test_a_film_that_names_a_picture_elsewhere_is_not_reopened(session, info, library, tmp_path):
     outside = tmp_path.parent / "secret.png"
     picture().save(outside)
-    film = write_film(session.library, session, "film")
+    film = write_film(library, session, "film")
     film.settings["request"]["image"] = str(outside)
     with pytest.raises(SightlineError, match="expected a picture that the studio keeps"):
-        session.reopen(film)
+        reopened(film, info, library)
 
 
-def test_sessions_share_nothing(info, tmp_path):
-    one, two = (Session(info, Library(tmp_path)) for _ in range(2))
+def test_sessions_share_nothing(info):
+    one, two = (Session(info) for _ in range(2))
     use_keys(one)
     one.set_world(3, "orbit")
     assert two.mode == "move" and two.world is None and len(two.history.current) == 1
@@ -168,7 +174,7 @@ def test_a_path_beyond_the_training_clips_is_warned_of(session, info):
     session.set_move("orbit:20")
     assert path_warnings(session.trajectory, info) == []
     session.set_move("dolly:30")
-    assert any("m from its start" in sentence for sentence in path_warnings(session.trajectory, info))
+    assert any("moves 30 units from its start" in sentence for sentence in path_warnings(session.trajectory, info))
     session.set_move("pan:350")
     assert any("degrees in all" in sentence for sentence in path_warnings(session.trajectory, info))
     session.set_move("zoom:28>400")

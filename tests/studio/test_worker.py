@@ -5,91 +5,81 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sys
-import threading
 
 import pytest
 
 from sightline.generation.model import ModelOptions
+from sightline.studio.film_job import film_job
 from sightline.studio.session import Session
 from sightline.studio.worker import Worker
-
-STAND_IN = """
-import json, sys
-json.loads(sys.stdin.readline())
-tasks = {}
-for line in sys.stdin:
-    task = json.loads(line)
-    if "cancel" in task:
-        print(json.dumps({"id": task["cancel"], "event": "cancelled"}), flush=True)
-        continue
-    say = lambda **content: print(json.dumps({"id": task["id"], **content}), flush=True)
-    say(event="progress", step=1, steps=2)
-    if task["kind"] == "fail":
-        say(event="failed", sentence="it did not work.")
-    elif task["kind"] != "hang":
-        say(event="done", result=task["arguments"])
-"""
+from tests.studio.stand_in import Recorder, stand_in_worker
 
 
 @pytest.fixture
 def worker():
-    worker = Worker(ModelOptions(), [sys.executable, "-c", STAND_IN])
+    worker = stand_in_worker()
     yield worker
     worker.close()
 
 
-class Started:
-    """Remembers events, and tells when a task has made progress."""
-
-    def __init__(self):
-        self.events, self.progress = [], threading.Event()
-
-    def __call__(self, event):
-        self.events.append(event["event"])
-        if event["event"] == "progress":
-            self.progress.set()
-
-
 def test_tasks_run_in_order_and_a_failure_does_not_stop_the_next(worker):
-    told = Started()
-    tickets = [worker.submit(kind, {"n": n}, told) for n, kind in enumerate(("work", "fail", "work"))]
-    ends = [ticket.wait(60) for ticket in tickets]
+    seen = Recorder()
+    tasks = [worker.submit(kind, {"n": n}, seen) for n, kind in enumerate(("work", "fail", "work"))]
+    ends = [task.wait(60) for task in tasks]
     assert [end["event"] for end in ends] == ["done", "failed", "done"]
     assert ends[2]["result"] == {"n": 2} and ends[1]["sentence"] == "it did not work."
 
 
 def test_a_killed_process_fails_its_task_and_the_next_starts_another(worker):
-    told = Started()
-    ticket = worker.submit("hang", {}, told)
-    assert told.progress.wait(60)
-    killed = worker.process_id
+    seen = Recorder()
+    task = worker.submit("hang", {}, seen)
+    assert seen.progress.wait(60)
+    killed, process = worker.process_id, worker._process
     os.kill(killed, signal.SIGKILL)
-    end = ticket.wait(60)
+    end = task.wait(60)
     assert end["event"] == "failed" and "signal 9" in end["sentence"]
     assert worker.submit("work", {}).wait(60)["event"] == "done"
-    assert worker.process_id != killed
+    assert worker.process_id != killed and process.stdin.closed and process.stdout.closed
 
 
 def test_cancelling_what_runs_and_what_waits(worker):
-    told = Started()
-    running, waiting = worker.submit("hang", {}, told), worker.submit("work", {})
-    assert waiting.last["ahead"] == 1
-    assert told.progress.wait(60)
+    seen = Recorder()
+    running, waiting = worker.submit("hang", {}, seen), worker.submit("work", {})
+    assert waiting.last_event["ahead"] == 1
+    assert seen.progress.wait(60)
     worker.cancel(waiting)
     assert waiting.wait(60)["event"] == "cancelled"
     worker.cancel(running)
     assert running.wait(60)["event"] == "cancelled"
 
 
+def test_a_task_that_waits_hears_when_it_moves_up(worker):
+    started, watched = Recorder(), Recorder()
+    first = worker.submit("hang", {}, started)
+    assert started.progress.wait(60)
+    second, third = worker.submit("hang", {}), worker.submit("work", {}, watched)
+    assert watched.events == [{"event": "queued", "ahead": 2}]
+    worker.cancel(second)
+    assert watched.events[-1] == {"event": "queued", "ahead": 1}
+    worker.cancel(first)
+    third.wait(60)
+    assert watched.kinds == ["queued", "queued", "progress", "done"]
+
+
+def test_a_closed_worker_takes_no_task():
+    worker = stand_in_worker()
+    worker.close()
+    assert worker.submit("work", {}).wait(60)["event"] == "cancelled"
+
+
 def test_closing_ends_the_process_and_everything_that_waits():
-    worker, told = Worker(ModelOptions(), [sys.executable, "-c", STAND_IN]), Started()
-    tickets = [worker.submit("hang", {}, told), worker.submit("work", {})]
-    assert told.progress.wait(60)
+    worker, seen = stand_in_worker(), Recorder()
+    tasks = [worker.submit("hang", {}, seen), worker.submit("work", {})]
+    assert seen.progress.wait(60)
     process = worker._process
     worker.close()
-    assert [ticket.wait(60)["event"] for ticket in tickets] == ["cancelled", "cancelled"]
-    assert process.poll() is not None
+    assert [task.wait(60)["event"] for task in tasks] == ["cancelled", "cancelled"]
+    assert process.poll() is not None and process.stdin.closed and process.stdout.closed
 
 
 def test_a_page_that_is_gone_does_not_disturb_the_worker(worker):
@@ -112,11 +102,13 @@ def test_the_real_process_makes_a_film_reads_a_token_and_the_weights_and_survive
     wake(pipe.transformer)
     sl.save_pipeline_camera(pipe, tmp_path / "camera")
     library = Library(tmp_path / "films")
-    session = Session(ModelInfo.of(pipe), library, num_frames=5, width=64, height=64)
+    session = Session(ModelInfo.of(pipe), num_frames=5, width=64, height=64)
     session.set_move("truck:0.2")
     worker = Worker(ModelOptions("tiny:ti2v-5b", tmp_path / "camera"))
     try:
-        job = session.job(library.new_folder("../a film"), seed=3, num_inference_steps=2, prompt="a room")
+        job = film_job(
+            session, library, library.new_folder("../a film"), seed=3, num_inference_steps=2, prompt="a room"
+        )
         events = []
         made = {**job.settings(), "output": str(job.output)}
         end = worker.submit("generate", made, events.append).wait(300)

@@ -14,6 +14,7 @@ from torch import Tensor
 from sightline.cameras import se3
 from sightline.cameras.lens import FULL_FRAME_MM
 from sightline.cameras.trajectory import Trajectory
+from sightline.checks import plain_number
 
 _MIN_PIXELS = 16  # a smaller picture is a sign that its size was derived from fractions
 _WIDE_FOCAL, _NARROW_FOCAL = 0.05, 20.0  # focal lengths relative to the width: 169 and 2.9 degrees across
@@ -56,7 +57,7 @@ def implausible_moves(trajectory: Trajectory) -> list[str]:
     found = []
     if extent >= _FAR:
         found.append(
-            f"the camera moves {extent:.4g} {_unit(trajectory)} from where it starts: expected less than {_FAR:g}, the "
+            f"the camera moves {plain_number(extent)} {_unit(trajectory)} from where it starts: expected less than {_FAR:g}, the "
             "extent of a large scene."
         )
     if narrow is not None:
@@ -98,14 +99,14 @@ def _of_distances(trajectory: Trajectory) -> list[str]:
     found = []
     if extent >= _FAR:
         found.append(
-            f"the camera moves {extent:.4g} {_unit(trajectory)} from where it starts: is the file in another unit "
+            f"the camera moves {plain_number(extent)} {_unit(trajectory)} from where it starts: is the file in another unit "
             "(`convert --scale`)?"
         )
     steps = _differences(trajectory, 1)
     least = max(_JUMP_EXTENT * extent, _NOISE * max(1.0, float(positions.abs().max())))
     if (frame := _isolated(steps, least)) is not None:
         found.append(
-            f"the camera jumps {float(steps[frame]):.4g} {_unit(trajectory)} between frames {frame} and {frame + 1}, "
+            f"the camera jumps {plain_number(float(steps[frame]))} {_unit(trajectory)} between frames {frame} and {frame + 1}, "
             f"{_JUMP:g} times its steps around: are these two shots?"
         )
     rotations = trajectory.rotations

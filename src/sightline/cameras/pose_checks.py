@@ -38,7 +38,10 @@ def check_poses(poses: Tensor) -> Tensor:  # [T, 4, 4] -> [T, 4, 4]
     )
     _refuse(
         poses[:, :3, 3].abs().amax(1) > _MAX_POSITION,
-        lambda frame: f"is at {poses[frame, :3, 3].tolist()}: expected a position within {_MAX_POSITION:g} units.",
+        lambda frame: (
+            f"is at ({', '.join(f'{value:g}' for value in poses[frame, :3, 3].tolist())}): expected a position within "
+            f"{_MAX_POSITION:g} units."
+        ),
     )
     error = se3.orthonormality_error(poses[:, :3, :3])
     _refuse(
@@ -68,7 +71,9 @@ def check_intrinsics(lens: Tensor) -> Tensor:  # [T, 3, 3] -> [T, 3, 3]
     _refuse(
         ((focal < _MIN_FOCAL) | (focal > _MAX_FOCAL)).any(1) | (lens[:, :2, 2].abs() > _MAX_FOCAL).any(1),
         lambda frame: (
-            f"are {lens[frame].tolist()}: expected focal lengths from {_MIN_FOCAL:g} to {_MAX_FOCAL:g} pixels."
+            f"have focal lengths ({focal[frame, 0]:g}, {focal[frame, 1]:g}) and the principal point "
+            f"({lens[frame, 0, 2]:g}, {lens[frame, 1, 2]:g}): expected focal lengths from {_MIN_FOCAL:g} to {_MAX_FOCAL:g} "
+            "pixels, and a point not farther away."
         ),
         what,
     )

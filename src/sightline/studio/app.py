@@ -1,4 +1,4 @@
-"""The studio: one server and one worker, and a Visit for each open page."""
+"""The studio: one server, one worker and the films they make, and a Visit for each open page."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import logging
 import os
 import socket
 import threading
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,17 @@ from sightline.backbones.model_info import LAB_SHAPES
 from sightline.errors import SightlineError
 from sightline.files import failure, remove_leftovers, require_writable
 from sightline.generation.model import Model, ModelOptions
-from sightline.studio.gate import Gate, guarded, is_loopback
+from sightline.studio.film_cost import FilmCosts, FilmSettings
+from sightline.studio.gate import Gate, is_loopback
+from sightline.studio.jobs import FilmJob, FilmJobs
 from sightline.studio.library import Library
 from sightline.studio.trained_range import lab_range
+from sightline.studio.upload_limit import MAX_MESSAGE_BYTES
 from sightline.studio.visit import Visit
 from sightline.studio.worker import Worker
 
 _log = logging.getLogger("sightline")
-_GIB = 2**30
+_LAST_MESSAGE_SECONDS = 0.3  # for the last message to reach the pages: viser cannot tell when it has
 
 
 class Studio:
@@ -52,41 +56,46 @@ class Studio:
         _require_free(host, port)
         torch.set_num_threads(max(1, (os.cpu_count() or 2) // 2))  # previews are drawn while the worker computes
         self.worker = worker or Worker(options)
+        self.jobs = FilmJobs(self.library, self.worker, self._on_job_change)
+        self.costs = FilmCosts(self.model, self.library)
         self.visits: dict[int, Visit] = {}
-        self._reserved: set[str] = set()  # names of films that are being made
-        self._memory: dict[tuple[int, int, int, bool], str] = {}
-        self._prepare()
         self._lock = threading.Lock()
-        with guarded(gate), contextlib.redirect_stdout(io.StringIO()):  # viser prints a banner of its own
+        self._prepare()
+        with gate.installed(max_size=MAX_MESSAGE_BYTES), contextlib.redirect_stdout(io.StringIO()):  # viser's banner
             self.server = viser.ViserServer(host=host, port=port, label="Sightline studio", verbose=False)
         # A page may be closed while something is drawn on it, which is no news for whoever started the studio.
         warnings.filterwarnings("ignore", r"Queued a \w+ on a closed connection", UserWarning)
-        self.server.scene.set_up_direction(
-            "-y"
-        )  # before anybody comes: a page would place its view before it turns its world
+        # Before anybody comes: a page would place its view before it turns its world.
+        self.server.scene.set_up_direction("-y")
         self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(47, 93, 140))
-        self.server.on_client_connect(self._welcome)
-        self.server.on_client_disconnect(self._leave)
+        self.server.on_client_connect(self._on_connect)
+        self.server.on_client_disconnect(self._on_disconnect)
         shown = "127.0.0.1" if is_loopback(host) or host in ("0.0.0.0", "::") else host
         self.address = f"http://{shown}:{self.server.get_port()}/" + (f"?token={token}" if token else "")
 
     def _prepare(self) -> None:
         """What the first page would have to wait for."""
         own = self.info.defaults
-        self.memory((own.num_frames, own.width, own.height), False)
+        shape = (own.num_frames, own.width, own.height)
+        self.costs.memory(FilmSettings(*shape, own.num_inference_steps, own.guidance_scale > 1.0, False))
         if self.info.trained_shapes == LAB_SHAPES:
             lab_range()
 
     def close(self) -> None:
-        """End the worker and the server. Finished films stay."""
+        """End the pages, the worker and the server. Finished films stay."""
+        for visit in self._open_visits():
+            visit.show_end()
         self.worker.close()
+        time.sleep(_LAST_MESSAGE_SECONDS)
         with contextlib.redirect_stdout(io.StringIO()):
             self.server.stop()
+        for visit in self._open_visits():
+            visit.close()
         remove_leftovers(self.library.folder)
 
     # -- visitors ---------------------------------------------------------------------------------------------------
 
-    def _welcome(self, client: Any) -> None:
+    def _on_connect(self, client: Any) -> None:
         try:
             visit = Visit(self, client)
         except Exception as error:  # the visitor may have left while the page was built
@@ -94,59 +103,33 @@ class Studio:
             return
         with self._lock:
             self.visits[client.client_id] = visit
+        visit.run_later(visit.jobs_changed)  # a film may have ended while the page was built
+        visit.run_later(visit.films_changed)
+        if client.client_id not in self.server.get_clients():  # the page may have been closed, too
+            self._on_disconnect(client)
 
-    def _leave(self, client: Any) -> None:
+    def _on_disconnect(self, client: Any) -> None:
         with self._lock:
             visit = self.visits.pop(client.client_id, None)
         if visit is not None:
-            visit.leave()
+            visit.close()
 
-    def reserve(self, title: str) -> Path:
-        """A folder for a new film that nobody else gets, until it is released."""
+    def _open_visits(self) -> list[Visit]:
         with self._lock:
-            folder = self.library.new_folder(title, self._reserved)
-            self._reserved.add(folder.name)
-        return folder
+            return list(self.visits.values())
 
-    def release(self, name: str) -> None:
-        """The film of a reserved folder is there, or will never be."""
-        with self._lock:
-            self._reserved.discard(name)
+    def _on_job_change(self, job: FilmJob) -> None:
+        """A film has started, made progress or ended: every page lists it."""
+        if job.last_event["event"] == "done":
+            self.films_changed()
+        for visit in self._open_visits():
+            visit.run_later(visit.jobs_changed)
 
     def films_changed(self) -> None:
-        """Tell every visitor that there is a new film, or one less."""
-        with self._lock:
-            visits = list(self.visits.values())
-        for visit in visits:
-            visit.guarded(visit.gallery.refresh)()
-            visit.guarded(visit.inspect.refresh)()
-
-    # -- what a film costs ------------------------------------------------------------------------------------------
-
-    def memory(self, shape: tuple[int, int, int], camera_guidance: bool) -> str:
-        """The estimated memory of a film of this shape, in words."""
-        from sightline.generation.memory import estimate
-
-        if self.model.configs is None:
-            return "not known for an untrained model"
-        key = (*shape, camera_guidance)
-        if key not in self._memory:
-            needs = estimate(self.model.configs, *shape, self.model.dtype, camera_guidance=camera_guidance)
-            where = "main memory" if self.model.device.type == "cpu" else "GPU memory"
-            self._memory[key] = f"about {needs.device(self.model.options.offload) / _GIB:.1f} GiB of {where}"
-        return self._memory[key]
-
-    def seconds_per_pass(self, shape: tuple[int, int, int]) -> float | None:
-        """Of the newest film of this shape in the library, all in all; None where there is none."""
-        for name in self.library.names():
-            with contextlib.suppress(SightlineError, KeyError, TypeError, ZeroDivisionError):
-                settings = self.library.film(name).settings
-                made = settings["generated"]
-                if (made["num_frames"], made["width"], made["height"]) != shape:
-                    continue
-                doubled = 2 if made["camera_guidance_scale"] != 1.0 else 1
-                return float(settings["result"]["seconds"]) / (made["num_inference_steps"] * doubled)
-        return None
+        """There is a film more or less: every page shows it."""
+        self.costs.films_changed()
+        for visit in self._open_visits():
+            visit.run_later(visit.films_changed)
 
 
 def require_viser() -> Any:

@@ -24,6 +24,8 @@ from sightline.worlds import FAR, Scene, render_depth
 SOURCES = ("plane", "box room", "file", "world", "model")
 DEFAULT_DISTANCE = 2.0  # scene units: the subject of the moves
 _MAX_BYTES = 256 * 2**20
+_MAX_RATIO = 100.0  # of the farthest to the nearest point of a relative depth
+_MIN_DEPTH = 1e-3
 _QUANTILE = 0.25  # the subject stands before its background
 
 
@@ -59,8 +61,8 @@ def _rays(trajectory: Trajectory) -> Tensor:  # -> [H, W, 3]
     return lens.pixel_rays(trajectory.intrinsics[0], centres, trajectory.xi)
 
 
-def file_depth(path: str | Path, trajectory: Trajectory, name: str | None = None) -> Tensor:  # -> [H, W]
-    """An array of a .npy file, [H, W], of the same view; it is scaled and cropped as the picture is. name: for errors."""
+def read_depth(path: str | Path, name: str | None = None) -> np.ndarray:  # -> [h, w] float32
+    """The array of a .npy file, the depth of a whole picture. name: for errors."""
     name = name or str(path)
     expected = "expected a .npy file of depths [H, W] above 0"
     require_regular_file(path, "a .npy file")
@@ -68,24 +70,32 @@ def file_depth(path: str | Path, trajectory: Trajectory, name: str | None = None
         raise SightlineError(f"{name} has more than {_MAX_BYTES >> 20} MiB: {expected}.")
     try:
         array = np.load(path, allow_pickle=False, mmap_mode="r")
-        values = np.array(array, dtype=np.float32) if array.ndim == 2 else None
-    except Exception as error:  # whatever numpy raises for a damaged header, or an archive, which has no ndim
+        shape, kind = array.shape, array.dtype.kind
+        values = np.array(array, dtype=np.float32) if len(shape) == 2 and kind in "fiu" else None
+    except Exception as error:  # whatever numpy raises for a damaged header, or an archive, which has no shape
         raise SightlineError(f"{name} cannot be read ({reason(error)}): {expected}.") from None
-    if values is None or 0 in values.shape:
-        raise SightlineError(f"{name} has shape {list(array.shape)}: {expected}.")
-    return fitted(values, trajectory, name)
+    if kind not in "fiu":
+        raise SightlineError(f"{name} holds values of type {array.dtype}: {expected}.")
+    if values is None or 0 in shape:
+        raise SightlineError(f"{name} has shape {list(shape)}: {expected}.")
+    return check_depth(values, name)
 
 
-def fitted(values: np.ndarray, trajectory: Trajectory, name: str) -> Tensor:  # [h, w] -> [H, W]
-    """Scaled to cover the picture and cropped in the middle, without mixing the depths of different surfaces."""
+def check_depth(values: np.ndarray, name: str) -> np.ndarray:  # [h, w]
+    """Refuses depths that are no numbers or not in front of the camera. They may be infinite, as in the sky."""
     if np.isnan(values).any() or (values <= 0).any():
         raise SightlineError(f"{name} holds values that are not above 0: expected depths [H, W] above 0.")
+    return values
+
+
+def fitted(values: np.ndarray, trajectory: Trajectory) -> Tensor:  # [h, w] -> [H, W]
+    """Scaled to cover the picture and cropped in the middle, as the picture is, without mixing the depths of surfaces."""
     rows, columns = values.shape
     scale = max(trajectory.width / columns, trajectory.height / rows)
     left, top = (columns - trajectory.width / scale) / 2, (rows - trajectory.height / scale) / 2
     x = (left + (np.arange(trajectory.width) + 0.5) / scale).astype(int).clip(0, columns - 1)
     y = (top + (np.arange(trajectory.height) + 0.5) / scale).astype(int).clip(0, rows - 1)
-    return torch.from_numpy(np.ascontiguousarray(values[y][:, x]))
+    return torch.from_numpy(np.ascontiguousarray(values[y][:, x], dtype=np.float32))
 
 
 def world_depth(scene: Scene, trajectory: Trajectory) -> Tensor:  # -> [H, W] metres
@@ -97,8 +107,8 @@ def world_depth(scene: Scene, trajectory: Trajectory) -> Tensor:  # -> [H, W] me
 
 
 def model_depth(
-    image: Image.Image, trajectory: Trajectory, model: str, distance: float = DEFAULT_DISTANCE, estimator: Any = None
-) -> Tensor:  # -> [H, W]
+    image: Image.Image, model: str, distance: float = DEFAULT_DISTANCE, estimator: Any = None
+) -> np.ndarray:  # -> [h, w] float32
     """Depth from a `transformers` depth-estimation model, by its id or folder.
 
     A model of metric depth, such as depth_pro, is used as it is. One of relative inverse depth, such as depth_anything, has no
@@ -116,12 +126,10 @@ def model_depth(
     if values.ndim != 2:
         raise SightlineError(f"model {model!r} gave depth of shape {list(values.shape)}: expected [H, W].")
     if not _is_metric(model, estimator):
-        inverse = np.maximum(
-            values, 1e-2 * max(float(values.max()), 1e-6)
-        )  # the farthest is at most 100 times the nearest
-        values = 1.0 / inverse
+        nearest = max(float(values.max()), 1e-6)
+        values = 1.0 / np.maximum(values, nearest / _MAX_RATIO)
         values = values * (distance / subject_depth(torch.from_numpy(values)))
-    return fitted(np.maximum(values, 1e-3), trajectory, f"the depth of model {model!r}")
+    return check_depth(np.maximum(values, _MIN_DEPTH), f"the depth of model {model!r}")
 
 
 def _load(model: str) -> Any:

@@ -1,11 +1,12 @@
-"""The tab Gallery: the films of the output folder; compare two, reopen one, delete one after confirmation."""
+"""The tab Gallery: films that are on their way, and the films of the output folder; compare two, reopen or delete one."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from sightline.studio.command import python_code, shell_line
-from sightline.studio.page_text import code, sentence, sentences, videos
+from sightline.studio.page_text import code, sentence, sentences, table, videos
 
 if TYPE_CHECKING:
     from sightline.studio.visit import Visit
@@ -17,20 +18,53 @@ class GalleryTab:
     def __init__(self, visit: Visit) -> None:
         self.visit = visit
         gui = visit.gui
+        self.jobs = gui.add_html("")
+        self.active = gui.add_dropdown("Being generated", (_NONE,), visible=False)
+        self.cancel = gui.add_button("Cancel this film", icon="x", visible=False)
         self.film = gui.add_dropdown("Film", (_NONE,))
         self.other = gui.add_dropdown("Compare with", (_NONE,))
         self.videos = gui.add_html("")
         self.actions = gui.add_button_group("Actions", ("Reopen", "Inspect", "Delete"))
         self.commands = gui.add_html("")
-        guarded = visit.guarded
+        self.names: list[str] | None = None  # of the films that are listed
         for handle in (self.film, self.other):
-            handle.on_update(lambda event: None if event.client is None else guarded(self.show)())
-        self.actions.on_click(guarded(lambda event: self.act(event.target.value)))
+            visit.on_edit(handle, self.show)
+        visit.on_click(self.cancel, self._confirm_cancel)
+        visit.on_click(self.actions, lambda: self.act(self.actions.value))
         self.refresh()
+        self.show_jobs()
+
+    # -- films that are on their way ---------------------------------------------------------------------------------
+
+    def show_jobs(self) -> None:
+        """List all films that were asked for since the studio was started, whoever asked for them."""
+        jobs = self.visit.studio.jobs.all()
+        self.jobs.content = table([(job.name, job.state) for job in jobs]) if jobs else ""
+        names = [job.name for job in self.visit.studio.jobs.active()]
+        self.active.visible = self.cancel.visible = bool(names)
+        options = tuple(names) or (_NONE,)
+        if self.active.options != options:
+            chosen = self.active.value
+            self.active.options = options
+            self.active.value = chosen if chosen in options else options[0]
+
+    def _confirm_cancel(self) -> None:
+        name = self.active.value
+        self._confirm(
+            "Cancel this film?",
+            f"{name} may be another visitor's. Nothing of it will be kept.",
+            ("Cancel it", "Let it go on"),
+            lambda: self.visit.studio.jobs.cancel(name),
+        )
+
+    # -- finished films ----------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Read the folder again; the choice stays, if it is still there."""
         names = self.visit.studio.library.names()
+        if names == self.names:
+            return
+        self.names = names
         film, other = self.film.value, self.other.value
         self.film.options = tuple(names) or (_NONE,)
         self.other.options = (_NONE, *names)
@@ -58,22 +92,27 @@ class GalleryTab:
         film = self.visit.studio.library.film(self.film.value)
         if word == "Reopen":
             self.visit.reopen(film)
-            self.visit.tell(f"{film.name} is open in Shoot and Generate.", "green")
+            self.visit.notify(f"{film.name} is open in Shoot and Generate.", "green")
         elif word == "Inspect":
             self.visit.inspect.open(film.name)
         else:
-            self._confirm(film.name)
+            warning = f"{film.name} and everything in its folder will be gone."
+            self._confirm("Delete this film?", warning, ("Delete it", "Keep it"), lambda: self._delete(film.name))
 
-    def _confirm(self, name: str) -> None:
+    def _delete(self, name: str) -> None:
+        self.visit.studio.library.delete(name)
+        self.visit.studio.films_changed()
+
+    def _confirm(self, title: str, warning: str, answers: tuple[str, str], work: Callable[[], None]) -> None:
+        """Ask before something that cannot be undone. answers: yes and no."""
         gui = self.visit.gui
-        with gui.add_modal("Delete this film?") as modal:
-            gui.add_html(sentence(f"{name} and everything in its folder will be gone."))
-            yes, no = gui.add_button("Delete it", color="red"), gui.add_button("Keep it")
+        with gui.add_modal(title) as modal:
+            gui.add_html(sentence(warning))
+            yes, no = gui.add_button(answers[0], color="red"), gui.add_button(answers[1])
         no.on_click(lambda _: modal.close())
 
-        def delete(_: object) -> None:
+        def confirmed() -> None:
             modal.close()
-            self.visit.studio.library.delete(name)
-            self.visit.studio.films_changed()
+            work()
 
-        yes.on_click(self.visit.guarded(delete))
+        self.visit.on_click(yes, confirmed)

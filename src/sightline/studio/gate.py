@@ -57,11 +57,11 @@ class Gate:
             origin is None or urlsplit(origin).netloc.lower() != host.lower()
         ):
             return "Connections are only accepted from the page itself."
-        if self.token is not None and not self._knows_token(path, headers):
+        if self.token is not None and not self._has_token(path, headers):
             return "Open the address with its access token: http://HOST:PORT/?token=TOKEN"
         return None
 
-    def _knows_token(self, path: str, headers: Any) -> bool:
+    def _has_token(self, path: str, headers: Any) -> bool:
         assert self.token is not None
         given = parse_qs(urlsplit(path).query).get("token", [])
         try:
@@ -89,28 +89,28 @@ class Gate:
 
         return checked
 
+    @contextmanager
+    def installed(self, **options: Any) -> Iterator[None]:
+        """Put the gate before the server that is started in this block; refuses to go on where that did not work.
 
-@contextmanager
-def guarded(gate: Gate) -> Iterator[None]:
-    """Put the gate before the server that is started in this block; refuses to go on where that did not work.
+        viser has no way to look at requests, so the function with which it starts its server is replaced for a moment.
+        options: of websockets' server, in place of viser's.
+        """
+        import websockets.asyncio.server as server
 
-    viser has no way to look at requests, so the function with which it starts its server is replaced for a moment.
-    """
-    import websockets.asyncio.server as server
+        original, used = server.serve, []
 
-    original, used = server.serve, []
+        def serve(*arguments: Any, **own: Any) -> Any:
+            used.append(True)
+            return original(*arguments, **{**own, **options, "process_request": self.wrap(own["process_request"])})
 
-    def serve(*arguments: Any, **options: Any) -> Any:
-        used.append(True)
-        return original(*arguments, **{**options, "process_request": gate.wrap(options["process_request"])})
-
-    server.serve = serve  # type: ignore[assignment, misc]
-    try:
-        yield
-    finally:
-        server.serve = original  # type: ignore[misc]
-    if not used:
-        raise SightlineError("this version of viser starts its server in another way: expected viser 1.1.")
+        server.serve = serve  # type: ignore[assignment, misc]
+        try:
+            yield
+        finally:
+            server.serve = original  # type: ignore[misc]
+        if not used:
+            raise SightlineError("this version of viser starts its server in another way: expected viser 1.1.")
 
 
 def _name(host: str) -> str:

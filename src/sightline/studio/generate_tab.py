@@ -1,4 +1,4 @@
-"""The tab Generate: the settings of a film, what it will cost, its progress, and how to make it again."""
+"""The tab Generate: the settings of a film, what it will cost, and its progress."""
 
 from __future__ import annotations
 
@@ -11,24 +11,29 @@ from PIL import Image
 
 from sightline.errors import SightlineError
 from sightline.parsing import parse_size
-from sightline.studio.command import python_code, shell_line
-from sightline.studio.inspector import pack
-from sightline.studio.library import Film
-from sightline.studio.page_text import code, sentence, table, videos
-from sightline.studio.worker import ENDS, Event, Ticket
+from sightline.studio.fields import number_in, whole_number_in
+from sightline.studio.film_cost import FilmSettings
+from sightline.studio.film_job import film_job
+from sightline.studio.film_view import FilmView
+from sightline.studio.jobs import FilmJob
+from sightline.studio.page_text import sentence, table
+from sightline.studio.worker import Event
 
 if TYPE_CHECKING:
     from sightline.studio.visit import Visit
+
+_PROMPT_HINT = "Say in a few words what your picture shows, such as: a quiet kitchen with a wooden table."
 
 
 class GenerateTab:
     def __init__(self, visit: Visit) -> None:
         self.visit = visit
-        self.ticket: Ticket | None = None
+        self.job: FilmJob | None = None  # the last one that was started here
         self.suggested = ""
         gui, own = visit.gui, visit.session.info.defaults
-        self.prompt = gui.add_text("Prompt", "", multiline=True)
-        self.negative = gui.add_text("Negative prompt", "")
+        self.prompt = gui.add_text("Prompt", "", multiline=True, hint="What the picture shows, in plain words.")
+        self.prompt_hint = gui.add_html("")
+        self.negative = gui.add_text("Negative prompt", "", hint="What the film should not show.")
         self.name = gui.add_text("Name of the film", "film")
         with gui.add_folder("Settings", expand_by_default=False):
             self.seed = gui.add_number("Seed of the noise", 0, min=0, max=2**31, step=1)
@@ -41,24 +46,18 @@ class GenerateTab:
             self.size = gui.add_text("Size", f"{own.width}x{own.height}")
         self.cost = gui.add_html("")
         self.start = gui.add_button("Generate the film", icon="movie", color="blue")
-        self.stop = gui.add_button(
-            "Cancel", icon="x", visible=False, hint="Closing or reloading the page cancels the film too."
-        )
+        self.stop = gui.add_button("Cancel", icon="x", visible=False)
         self.bar = gui.add_progress_bar(0.0, visible=False)
         self.state = gui.add_html("")
         self.latents = gui.add_image(np.full((8, 8, 3), 255, np.uint8), label="latents", visible=False)
-        self.result = gui.add_html("")
-        self.measure = gui.add_button("Estimate the path of the film", icon="ruler-measure", visible=False)
-        self.errors = gui.add_html("")
-        self.commands = gui.add_html("")
-        guarded = visit.guarded
-        self.start.on_click(guarded(lambda _: self.generate()))
-        self.stop.on_click(guarded(lambda _: self.cancel()))
-        self.measure.on_click(guarded(lambda _: self.estimate()))
+        self.film_view = FilmView(visit)
+        visit.on_click(self.start, self.generate)
+        visit.on_click(self.stop, self.cancel)
+        visit.on_edit(self.prompt, self.show_prompt_hint)
         for handle in (self.frames, self.size):
-            handle.on_update(lambda event: None if event.client is None else guarded(lambda: self.set_size())())
-        for handle in (self.steps, self.camera):
-            handle.on_update(guarded(lambda _: self.show_estimate()))
+            visit.on_edit(handle, self.set_size)
+        for handle in (self.steps, self.guidance, self.camera):
+            visit.on_edit(handle, self.show_cost)
 
     # -- settings -------------------------------------------------------------------------------------------------
 
@@ -67,10 +66,10 @@ class GenerateTab:
         return {
             "prompt": self.prompt.value,
             "negative_prompt": self.negative.value or None,
-            "seed": int(self.seed.value),
-            "num_inference_steps": int(self.steps.value),
-            "guidance_scale": float(self.guidance.value),
-            "camera_guidance_scale": float(self.camera.value),
+            "seed": whole_number_in(self.seed),
+            "num_inference_steps": whole_number_in(self.steps),
+            "guidance_scale": number_in(self.guidance),
+            "camera_guidance_scale": number_in(self.camera),
         }
 
     def suggest_prompt(self) -> None:
@@ -79,11 +78,16 @@ class GenerateTab:
         if self.prompt.value in ("", self.suggested):
             self.prompt.value = caption
         self.suggested = caption
+        self.show_prompt_hint()
+
+    def show_prompt_hint(self) -> None:
+        """A picture of the visitor has no caption, so the prompt is theirs to write."""
+        is_missing = self.visit.session.picture is not None and not self.prompt.value.strip()
+        self.prompt_hint.content = sentence(_PROMPT_HINT) if is_missing else ""
 
     def set_size(self) -> None:
-        session = self.visit.session
         try:
-            session.set_size(int(self.frames.value), *parse_size(self.size.value))
+            self.visit.session.set_size(whole_number_in(self.frames), *parse_size(self.size.value))
         except SightlineError as error:
             self.cost.content = sentence(str(error), "error")
             return
@@ -99,121 +103,69 @@ class GenerateTab:
         self.prompt.value, self.negative.value = settings["prompt"] or "", settings["negative_prompt"] or ""
         self.seed.value, self.steps.value = settings["seed"], settings["num_inference_steps"]
         self.guidance.value, self.camera.value = settings["guidance_scale"], settings["camera_guidance_scale"]
+        self.show_prompt_hint()
+        self.show_cost()
 
-    def show_estimate(self) -> None:
+    def show_cost(self) -> None:
         """What the film will cost, as far as it is known."""
-        session = self.visit.session
-        shape = (session.num_frames, session.width, session.height)
-        memory = self.visit.studio.memory(shape, self.camera.value != 1.0)
-        passes = int(self.steps.value) * (2 if self.camera.value != 1.0 else 1)
-        seconds = self.visit.studio.seconds_per_pass(shape)
-        time = "known after the first film of this size" if seconds is None else f"about {seconds * passes:.0f} s"
-        self.cost.content = table([("memory", memory), ("time", time)])
+        session, costs = self.visit.session, self.visit.studio.costs
+        try:
+            guidance, camera = number_in(self.guidance) > 1.0, number_in(self.camera) != 1.0
+            settings = FilmSettings(
+                session.num_frames, session.width, session.height, whole_number_in(self.steps), guidance, camera
+            )
+        except SightlineError as error:
+            self.cost.content = sentence(str(error), "error")
+            return
+        self.cost.content = table([("memory", costs.memory(settings)), ("time", costs.time(settings))])
 
     # -- the film -------------------------------------------------------------------------------------------------
 
     def generate(self) -> None:
-        if self.ticket is not None and not self.ticket.ended.is_set():
+        if self.job is not None and not self.job.has_ended:
             raise SightlineError("a film is being generated: expected it to end, or to be cancelled.")
-        studio = self.visit.studio
-        folder = studio.reserve(self.name.value)
-        try:
-            job = self.visit.session.job(folder, **self.sampling())
-        except SightlineError:
-            studio.release(folder.name)
-            raise
-        self.result.content = self.commands.content = self.errors.content = ""
-        self.measure.visible = False
-        arguments = {**job.settings(), "output": str(job.output)}
-        show = self.visit.guarded(self.told)
+        session, library, sampling = self.visit.session, self.visit.studio.library, self.sampling()
+        self.job = self.visit.studio.jobs.start(
+            self.name.value,
+            lambda folder: film_job(session, library, folder, **sampling),
+            self.visit.on_event(self.show_progress),
+        )
+        self.film_view.clear()
 
-        def told(event: Event) -> None:
-            if event["event"] in ENDS:  # also where nobody looks any more
-                studio.release(folder.name)
-            show(event)
-
-        self.ticket = studio.worker.submit("generate", arguments, told)
+    def show_others(self) -> None:
+        """On a page that has not started a film, or that was opened again: which films are on their way."""
+        if self.job is None:
+            names = [job.name for job in self.visit.studio.jobs.active()]
+            self.state.content = sentence(f"Being generated: {', '.join(names)} (see Gallery)." if names else "")
 
     def cancel(self) -> None:
-        if self.ticket is not None and not self.ticket.ended.is_set():
-            self.visit.studio.worker.cancel(self.ticket)
+        if self.job is not None and not self.job.has_ended:
+            self.visit.studio.jobs.cancel(self.job.name)
             self.state.content = sentence("Cancelling after this step ...")
 
-    def leave(self) -> None:
-        """The visitor has left: nobody waits for the film."""
-        if self.ticket is not None:
-            self.visit.studio.worker.cancel(self.ticket)
-
-    def told(self, event: Event) -> None:
-        """Progress of the film; called from the worker's thread."""
-        kind = event["event"]
-        running = kind in ("queued", "progress")
-        self.stop.visible = self.bar.visible = running
-        self.start.disabled = running
-        self.latents.visible = running and bool(event.get("picture"))
-        if kind == "queued":
-            ahead = event.get("ahead", 0)
-            self.bar.value = 0.0
-            self.state.content = sentence(f"Waiting for {_tasks(ahead)}." if ahead else "Starting ...")
-        elif kind == "progress":
-            self._progress(event)
-        elif kind == "failed":
-            self.state.content = sentence(event["sentence"], "error")
-        elif kind == "cancelled":
-            self.state.content = sentence("Cancelled; nothing was kept.")
-        else:
-            self._done(event["result"])
-
-    def _progress(self, event: Event) -> None:
-        step, steps = event["step"], event["steps"]
-        self.bar.value = 100.0 * step / (steps + 1)  # the decoding comes after the last step
-        words = f"Step {step} of {steps}" if step < steps else "Decoding the film"
-        self.state.content = sentence(f"{words if step else 'Loading the model'} ...")
+    def show_progress(self, event: Event) -> None:
+        """An event of the film that was started here."""
+        job, kind = self.job, event["event"]
+        if job is None:
+            return
+        is_running = kind in ("queued", "progress")
+        self.stop.visible = self.bar.visible = is_running
+        self.start.disabled = is_running
+        self.latents.visible = is_running and bool(event.get("picture"))
+        if kind == "done":
+            self._show_result(event["result"])
+            return
+        self.bar.value = 0.0 if kind != "progress" else 100.0 * event["step"] / (event["steps"] + 1)  # and the decoding
+        words = event["sentence"] if kind == "failed" else f"{job.name}: {job.state}{' ...' if is_running else '.'}"
+        self.state.content = sentence(words, "error" if kind == "failed" else "note")
         if picture := event.get("picture"):
             content = base64.b64decode(picture.split(",", 1)[1])
             self.latents.image = np.asarray(Image.open(io.BytesIO(content)).convert("RGB"))
 
-    def _done(self, result: dict[str, Any]) -> None:
+    def _show_result(self, result: dict[str, Any]) -> None:
         psnr = result.get("psnr", {}).get("mean")
         true = "" if psnr is None else f" PSNR to the true view: {psnr:.1f} dB."
         self.state.content = sentence(f"{result['name']} took {result['seconds']:.0f} s.{true}", "good")
-        self.visit.studio.films_changed()
         film = self.visit.studio.library.film(result["name"])
-        self.show_film(film)
-        self.show_estimate()
+        self.film_view.show(film)
         self.visit.show_film(film)
-
-    def show_film(self, film: Film) -> None:
-        """The film itself, and how to make it again."""
-        self.result.content = videos([(film.name, film.folder / "video.mp4")])
-        self.commands.content = code("Copy as command", shell_line(film)) + code("Python", python_code(film))
-        self.measure.visible = self.visit.session.depth_source in ("world", "file", "model")
-
-    # -- the path of the film ---------------------------------------------------------------------------------------
-
-    def estimate(self) -> None:
-        """Ask the worker where the camera of the film really went."""
-        if not self.visit.film_name:
-            raise SightlineError("the film does not follow this path any more: expected the path it was made along.")
-        depth = self.visit.session.depth().numpy()
-        folder = self.visit.studio.library.film(self.visit.film_name).folder
-        self.errors.content = sentence("Estimating the path ...")
-        arguments = {"folder": str(folder), "depth": pack(depth)}
-        self.visit.studio.worker.submit("estimate", arguments, self.visit.guarded(self.estimated))
-
-    def estimated(self, event: Event) -> None:
-        if event["event"] == "failed":
-            self.errors.content = sentence(event["sentence"], "error")
-        elif event["event"] == "done":
-            found = event["result"]
-            self.visit.view.draw_estimate(np.array(found["poses"]))
-            unit = {"metre": "m"}.get(found["unit"], "units")
-            degrees = np.degrees(found["rotation"])
-            self.errors.content = sentence(
-                f"The green path is the one that the film follows. On average it is off by {degrees:.2f} degrees and "
-                f"{found['translation']:.3f} {unit}; {found['confidence']:.0%} of the pixels agree with it."
-            )
-
-
-def _tasks(count: int) -> str:
-    return "another task" if count == 1 else f"{count} other tasks"

@@ -12,7 +12,7 @@ from sightline.errors import SightlineError
 from sightline.studio.inspection_page import form_picture, strengths_picture, strips, write_figure, write_page
 from sightline.studio.inspector import LayersView, TokenQuery, TokenView
 from sightline.studio.page_text import sentence
-from sightline.studio.worker import Event, Ticket
+from sightline.studio.worker import Event, Task
 
 if TYPE_CHECKING:
     from sightline.studio.visit import Visit
@@ -32,10 +32,10 @@ class InspectTab:
         self.token: TokenView | None = None
         self.layers: LayersView | None = None
         self.maps: dict[str, Any] = {}
-        self.ticket: Ticket | None = None
+        self.task: Task | None = None  # the last question to the model
         gui = visit.gui
         self.film = gui.add_dropdown("Film to inspect", (_NONE,))
-        self.show = gui.add_button("Open the film", icon="scan-eye")
+        self.open_film = gui.add_button("Open the film", icon="scan-eye")
         self.state = gui.add_html(sentence("Open a film, then click a point of its picture in the 3D view."))
         self.frame = gui.add_slider("Latent frame", 0, 1, 1, 0)
         self.layer = gui.add_slider("Layer", 0, 1, 1, 0)
@@ -47,13 +47,12 @@ class InspectTab:
         self.form = gui.add_image(_EMPTY, label="M", visible=False)
         self.note = gui.add_html("")
         self.panel: Any = None
-        guarded = visit.guarded
-        self.show.on_click(guarded(lambda _: self.open(self.film.value)))
-        self.frame.on_update(lambda event: None if event.client is None else guarded(self.draw_picture)())
+        visit.on_click(self.open_film, lambda: self.open(self.film.value))
+        visit.on_edit(self.frame, self.draw_picture)
         for handle in (self.layer, self.head, self.sigma):
-            handle.on_update(lambda event: None if event.client is None else guarded(self.ask)())
-        self.exports.on_click(guarded(lambda event: self.export(event.target.value)))
-        self.back.on_click(guarded(lambda _: visit.path_changed()))
+            visit.on_edit(handle, self.ask)
+        visit.on_click(self.exports, lambda: self.export(self.exports.value))
+        visit.on_click(self.back, visit.path_changed)
         self.refresh()
 
     def refresh(self) -> None:
@@ -81,7 +80,7 @@ class InspectTab:
             (0.0, -1.0, 0.0),
         )
         if self.layers is None:
-            self.visit.studio.worker.submit("weights", {}, self.visit.guarded(self.told_layers))
+            self.visit.studio.worker.submit("weights", {}, self.visit.on_event(self.show_layers))
         self.state.content = sentence("Click a point of the picture in the 3D view.")
 
     def draw_picture(self) -> None:
@@ -114,6 +113,11 @@ class InspectTab:
             )
             self.ask()
 
+    def close(self) -> None:
+        """The page was closed: nobody waits for the answer."""
+        if self.task is not None:
+            self.visit.studio.worker.cancel(self.task)
+
     # -- the model ----------------------------------------------------------------------------------------------------
 
     def ask(self) -> None:
@@ -129,11 +133,11 @@ class InspectTab:
         )  # fmt: skip
         self.state.content = sentence("Reading the model ...")
         worker = self.visit.studio.worker
-        if self.ticket is not None:  # a slider asks many times; only the last one matters
-            worker.cancel(self.ticket)
-        self.ticket = worker.submit("scores", vars(query), self.visit.guarded(self.told_scores))
+        if self.task is not None:  # a slider asks many times; only the last one matters
+            worker.cancel(self.task)
+        self.task = worker.submit("scores", vars(query), self.visit.on_event(self.show_scores))
 
-    def told_layers(self, event: Event) -> None:
+    def show_layers(self, event: Event) -> None:
         if event["event"] == "failed":
             self.note.content = sentence(event["sentence"], "error")
         elif event["event"] == "done":
@@ -157,7 +161,7 @@ class InspectTab:
         if picture is not None:
             handle.image = picture
 
-    def told_scores(self, event: Event) -> None:
+    def show_scores(self, event: Event) -> None:
         if event["event"] == "failed":
             self.state.content = sentence(event["sentence"], "error")
         elif event["event"] == "done":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, get_args
 
 import torch
@@ -235,32 +235,10 @@ def _hermite(start: Tensor, end: Tensor, leave: Tensor, arrive: Tensor, u: Tenso
     return a * start + b * leave + c * end + d * arrive
 
 
-@dataclass
-class History:
-    """Keyframes with undo and redo. `limit` states are kept."""
-
-    current: Keyframes
-    limit: int = 200
-    _past: list[Keyframes] = field(default_factory=list)
-    _future: list[Keyframes] = field(default_factory=list)
-
-    def apply(self, keyframes: Keyframes) -> None:
-        """Make these the current keyframes; what was undone before is forgotten."""
-        self._past = [*self._past, self.current][-self.limit :]
-        self._future = []
-        self.current = keyframes
-
-    def undo(self) -> bool:
-        """Back to the state before the last change; False where there is none."""
-        return self._step(self._past, self._future)
-
-    def redo(self) -> bool:
-        """Forward again; False where nothing was undone."""
-        return self._step(self._future, self._past)
-
-    def _step(self, source: list[Keyframes], target: list[Keyframes]) -> bool:
-        if not source:
-            return False
-        target.append(self.current)
-        self.current = source.pop()
-        return True
+def keys_along(trajectory: Trajectory, count: int = 4) -> Keyframes:
+    """Keys along a path, at even times, to start editing from. The first one is the identity."""
+    trajectory = trajectory.anchored()
+    at = torch.linspace(0, len(trajectory) - 1, max(2, min(count, len(trajectory)))).round().long().tolist()
+    seconds = (len(trajectory) - 1) / trajectory.fps / (len(at) - 1)
+    mm = trajectory.intrinsics[:, 0, 0] * (lens.FULL_FRAME_MM / trajectory.width)
+    return Keyframes(tuple(Key(trajectory.camera_to_world[frame], float(mm[frame]), seconds) for frame in at))

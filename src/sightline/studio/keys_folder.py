@@ -10,7 +10,8 @@ import torch
 from sightline.cameras import se3
 from sightline.cameras.moves import Easing
 from sightline.errors import SightlineError
-from sightline.studio.keyframes import Key, Keyframes
+from sightline.studio.fields import number_in
+from sightline.studio.keyframes import Key, Keyframes, keys_along
 from sightline.studio.page_text import sentence
 
 if TYPE_CHECKING:
@@ -37,15 +38,14 @@ class KeysFolder:
         )
         self.fit = gui.add_button("Fit the film to the seconds", visible=False)
         self.note = gui.add_html("")
-        guarded = visit.guarded
-        self.start.on_click(guarded(lambda _: self.use(visit.session.keys_of_path(), 1)))
-        self.insert.on_click(guarded(lambda event: self.insert_view(event.client)))
-        self.actions.on_click(guarded(lambda event: self.act(event.target.value)))
-        self.key.on_update(_by_visitor(guarded(lambda _: self.choose(int(self.key.value)))))
+        visit.on_click(self.start, lambda: self.use(keys_along(visit.session.trajectory), 1))
+        visit.on_click(self.insert, self.insert_view)
+        visit.on_click(self.actions, lambda: self.act(self.actions.value))
+        visit.on_edit(self.key, lambda: self.choose(int(self.key.value)))
         for handle in (self.place, self.lens, self.seconds, self.easing):
-            handle.on_update(_by_visitor(guarded(lambda _: self.change())))
-        self.loop.on_update(_by_visitor(guarded(lambda _: self.set_loop())))
-        self.fit.on_click(guarded(lambda _: self.fit_film()))
+            visit.on_edit(handle, self.change)
+        visit.on_edit(self.loop, self.set_loop)
+        visit.on_click(self.fit, self.fit_film)
 
     @property
     def keyframes(self) -> Keyframes:
@@ -54,13 +54,15 @@ class KeysFolder:
     def use(self, keyframes: Keyframes, chosen: int) -> None:
         """Make these the path."""
         self.visit.session.set_keys(keyframes)
+        self.visit.shoot.lens.value = self.visit.session.focal_mm
         self.chosen = min(chosen, len(keyframes) - 1)
         self.visit.path_changed()
 
-    def insert_view(self, client: Any) -> None:
+    def insert_view(self) -> None:
         """A key where the visitor's own view is, after the chosen one."""
-        rotation = se3.quaternion_to_rotation(torch.tensor(np.array(client.camera.wxyz), dtype=torch.float64))
-        position = torch.tensor(np.array(client.camera.position), dtype=torch.float64)
+        camera = self.visit.client.camera
+        rotation = se3.quaternion_to_rotation(torch.tensor(np.array(camera.wxyz), dtype=torch.float64))
+        position = torch.tensor(np.array(camera.position), dtype=torch.float64)
         self._begin()
         before = self.keyframes.keys[self.chosen]
         key = Key(se3.from_parts(rotation, position), before.focal_mm, before.seconds, before.easing)
@@ -73,15 +75,15 @@ class KeysFolder:
             self.visit.session.set_keys(self.visit.session.first_keys())
 
     def act(self, word: str) -> None:
-        history = self.visit.session.history
+        session = self.visit.session
         if word == "Delete":
             if self.chosen == 0:
                 raise SightlineError("key 0 is the camera of the picture: expected another key to delete.")
             self.use(self.keyframes.delete(self.chosen), self.chosen)
             return
-        if (history.undo if word == "Undo" else history.redo)():
-            self.visit.session.mode = "keys"
+        if (session.undo if word == "Undo" else session.redo)():
             self.chosen = min(self.chosen, len(self.keyframes) - 1)
+            self.visit.shoot.lens.value = session.focal_mm
             self.visit.path_changed()
 
     def choose(self, number: int) -> None:
@@ -92,12 +94,12 @@ class KeysFolder:
         """What is typed into the fields of the chosen key."""
         if self.visit.session.mode != "keys":
             return
-        changes: dict[str, Any] = {"seconds": self.seconds.value, "easing": self.easing.value}
-        if self.chosen > 0:
-            pose = self.keyframes.keys[self.chosen].camera_to_world.clone()
-            pose[:3, 3] = torch.tensor(self.place.value, dtype=torch.float64)
-            changes |= {"camera_to_world": pose, "focal_mm": self.lens.value}
         try:
+            changes: dict[str, Any] = {"seconds": number_in(self.seconds), "easing": self.easing.value}
+            if self.chosen > 0:
+                pose = self.keyframes.keys[self.chosen].camera_to_world.clone()
+                pose[:3, 3] = torch.tensor(self.place.value, dtype=torch.float64)
+                changes |= {"camera_to_world": pose, "focal_mm": number_in(self.lens)}
             self.use(self.keyframes.change(self.chosen, **changes), self.chosen)
         except SightlineError:
             self.draw()  # what is shown is what is used
@@ -163,7 +165,3 @@ class KeysFolder:
                 f" The transitions take {self.keyframes.seconds:.2f} s and are stretched to the film's {length:.2f} s."
             )
         self.note.content = sentence(note)
-
-
-def _by_visitor(work: Any) -> Any:
-    return lambda event: None if event.client is None else work(event)

@@ -7,6 +7,7 @@ import html
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from sightline.cameras.lens import FULL_FRAME_MM
 from sightline.cameras.statistics import trajectory_statistics
 from sightline.cameras.trajectory import Trajectory
 
@@ -38,18 +39,23 @@ def table(rows: Sequence[tuple[str, str]]) -> str:
 def path_table(trajectory: Trajectory, frame: int) -> str:
     """Distance, rotation and lens of the whole path, and of one frame."""
     whole = trajectory_statistics(trajectory, (2, 2))
-    unit = {"scene": "units", "metre": "m"}.get(trajectory.unit, trajectory.unit)
+    unit = unit_name(trajectory.unit)
     x, y, z = (float(value) for value in trajectory.anchored().positions[frame])
-    focal = float(trajectory.intrinsics[frame, 0, 0]) * 36.0 / trajectory.width
+    focal = float(trajectory.intrinsics[frame, 0, 0]) * FULL_FRAME_MM / trajectory.width
     lens = " to ".join(dict.fromkeys(f"{mm:.1f}" for mm in whole.focal_mm))
     rows = [
-        ("path", f"{whole.path_length:.2f} {unit} long, at most {whole.extent:.2f} from its start"),
+        ("path", f"{whole.path_length:,.2f} {unit} long, at most {whole.extent:,.2f} from its start"),
         ("rotation", f"{whole.total_turn:.1f} degrees in all, {whole.net_turn:.1f} from first to last"),
         ("lens", f"{lens} mm"),
         ("film", f"{len(trajectory)} frames of {trajectory.width}x{trajectory.height}, {whole.seconds:.2f} s"),
-        (f"frame {frame}", f"right {x:.2f}, down {y:.2f}, forward {z:.2f} {unit}; {focal:.1f} mm"),
+        (f"frame {frame}", f"right {x:,.2f}, down {y:,.2f}, forward {z:,.2f} {unit}; {focal:.1f} mm"),
     ]
     return table(rows)
+
+
+def unit_name(unit: str) -> str:
+    """The unit of a trajectory, after a number."""
+    return {"scene": "units", "metre": "m"}.get(unit, unit)
 
 
 def videos(films: Sequence[tuple[str, Path]]) -> str:
@@ -63,6 +69,25 @@ def videos(films: Sequence[tuple[str, Path]]) -> str:
             f'overflow-wrap:anywhere">{html.escape(name)}</figcaption></figure>'
         )
     return f'<div style="display:flex;align-items:flex-start">{"".join(cells)}</div>'
+
+
+def drop_area(accept: str) -> str:
+    """A sentence, and what lets a file be dropped anywhere on the page: it goes to the upload button of this type.
+
+    viser's upload buttons know no drop, and its pages run no scripts of ours; but a picture tells when it is loaded.
+    """
+    pixel = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
+    script = (
+        "window.ondragover = event => event.preventDefault();"
+        "window.ondrop = event => {"
+        " event.preventDefault();"
+        f" const input = document.querySelector('input[type=file][accept=&quot;{accept}&quot;]');"
+        " if (!input || !event.dataTransfer.files.length) return;"
+        " input.files = event.dataTransfer.files;"
+        " input.dispatchEvent(new Event('change', {bubbles: true}));"
+        "}"
+    )
+    return sentence("Or drop one anywhere on the page.") + f'<img hidden alt="" src="{pixel}" onload="{script}">'
 
 
 def code(title: str, text: str) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
+from sightline.studio.fields import by_visitor
+
 _MIN_SIDE = 384  # pixels: smaller pictures are shown larger
 _GAP, _LABEL = 6, 34
 
@@ -39,7 +41,7 @@ class Player:
         self.slider = gui.add_slider("Frame", 0, frames - 1, 1, 0)
         self.button = gui.add_button("Play", icon="player-play")
         self._playing = threading.Event()
-        self.slider.on_update(lambda event: None if event.client is None else show(int(self.slider.value)))
+        self.slider.on_update(by_visitor(lambda _: show(int(self.slider.value))))
         self.button.on_click(lambda _: self.stop() if self._playing.is_set() else self.play())
 
     @property
@@ -62,7 +64,7 @@ class Player:
         self._playing.clear()
         self.button.label = "Play"
 
-    def leave(self) -> None:
+    def close(self) -> None:
         """Stop without a word to a page that is gone."""
         self._playing.clear()
 

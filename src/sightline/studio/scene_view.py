@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from sightline.cameras import se3
+from sightline.cameras.lens import FULL_FRAME_MM
 from sightline.cameras.trajectory import Trajectory
 from sightline.studio.keyframes import Keyframes
 from sightline.studio.preview import Preview
@@ -118,8 +119,9 @@ class SceneView:
             key.remove()
         self._keys = []
         for number, key in enumerate(keyframes.keys if keyframes is not None else ()):
+            fov = 2 * math.atan(FULL_FRAME_MM / 2 / key.focal_mm / aspect)  # vertical
             frustum = self.scene.add_camera_frustum(
-                f"/keys/{number}", 2 * math.atan(18 / key.focal_mm / aspect), aspect, scale=0.6 * self.size, thickness=2.5,
+                f"/keys/{number}", fov, aspect, scale=0.6 * self.size, thickness=2.5,
                 thickness_units="screen", color=_CHOSEN if number == chosen else _KEY, variant="filled",
                 wxyz=quaternion(key.camera_to_world[:3, :3]), position=key.camera_to_world[:3, 3].numpy(),
             )  # fmt: skip

@@ -7,7 +7,6 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-import numpy as np
 from PIL import Image
 
 from sightline.cameras.formats import FORMATS
@@ -16,14 +15,16 @@ from sightline.cameras.moves.phrase import defaults_of
 from sightline.errors import SightlineError
 from sightline.studio import depth as depths
 from sightline.studio import uploads
+from sightline.studio.fields import number_in, whole_number_in
 from sightline.studio.keys_folder import KeysFolder
-from sightline.studio.page_text import sentence, sentences
+from sightline.studio.page_text import drop_area, sentence, sentences
 from sightline.studio.trained_range import path_warnings
 from sightline.worlds import STYLES
 
 if TYPE_CHECKING:
     from sightline.studio.visit import Visit
 
+_PICTURES = "image/png,image/jpeg,image/webp"
 _CHOOSE = "add a move ..."
 _FORMAT_SUFFIX = {"vipe": ".npz", "panshot": ".npy", "matrices": ".csv", "tum": ".tum", "kitti": ".kitti"}
 
@@ -45,13 +46,12 @@ class ShootTab:
         self.visit = visit
         gui, session = visit.gui, visit.session
         with gui.add_folder("Picture"):
-            self.upload = gui.add_upload_button(
-                "Open a picture", icon="photo", mime_type="image/png,image/jpeg,image/webp"
-            )
+            self.upload = gui.add_upload_button("Open a picture", icon="photo", mime_type=_PICTURES)
+            gui.add_html(drop_area(_PICTURES))
             with gui.add_folder("From a procedural world", expand_by_default=False):
                 self.style = gui.add_dropdown("Style", STYLES, initial_value="orbit")
                 self.seed = gui.add_number("Seed", 3, min=0, max=2**31, step=1)
-                self.take = gui.add_button("Take this world")
+                self.use_world = gui.add_button("Take this world")
             self.lens = gui.add_number("Lens (mm)", session.focal_mm, min=8.0, max=400.0, step=0.5)
             self.depth = gui.add_dropdown("Depth", depths.SOURCES, initial_value=session.depth_source)
             self.distance = gui.add_number("Distance", session.distance, min=0.05, max=100.0, step=0.05, hint=(
@@ -75,19 +75,19 @@ class ShootTab:
         self._listen()
 
     def _listen(self) -> None:
-        guarded = self.visit.guarded
-        self.upload.on_upload(guarded(lambda event: self.open_picture(event.target.value)))
-        self.take.on_click(guarded(lambda _: self.take_world()))
-        self.lens.on_update(_by_visitor(guarded(lambda _: self.set_lens())))
-        self.depth.on_update(_by_visitor(guarded(lambda _: self.set_depth())))
-        self.distance.on_update(_by_visitor(guarded(lambda _: self.set_depth())))
-        self.depth_file.on_upload(guarded(lambda event: self.open_depth(event.target.value)))
-        self.run_model.on_click(guarded(lambda _: self.estimate_depth()))
-        self.move.on_update(_by_visitor(guarded(lambda _: self.set_move())))
-        self.easing.on_update(_by_visitor(guarded(lambda _: self.set_move())))
-        self.add.on_update(_by_visitor(guarded(lambda _: self.add_move())))
-        self.open_path.on_upload(guarded(lambda event: self.open_trajectory(event.target.value)))
-        self.save.on_click(guarded(lambda _: self.save_trajectory()))
+        visit = self.visit
+        visit.on_upload(self.upload, self.open_picture)
+        visit.on_click(self.use_world, self.set_world)
+        visit.on_edit(self.lens, self.set_lens)
+        visit.on_edit(self.depth, self.set_depth)
+        visit.on_edit(self.distance, self.set_depth)
+        visit.on_upload(self.depth_file, self.open_depth)
+        visit.on_click(self.run_model, self.estimate_depth)
+        visit.on_edit(self.move, self.set_move)
+        visit.on_edit(self.easing, self.set_move)
+        visit.on_edit(self.add, self.add_move)
+        visit.on_upload(self.open_path, self.open_trajectory)
+        visit.on_click(self.save, self.save_trajectory)
 
     # -- the picture ------------------------------------------------------------------------------------------------
 
@@ -95,8 +95,8 @@ class ShootTab:
         self.visit.session.set_picture(uploads.read_picture(file.content, file.name))
         self._picture_changed()
 
-    def take_world(self) -> None:
-        self.visit.session.set_world(int(self.seed.value), self.style.value)
+    def set_world(self) -> None:
+        self.visit.session.set_world(whole_number_in(self.seed), self.style.value)
         self._picture_changed()
 
     def _picture_changed(self) -> None:
@@ -107,7 +107,7 @@ class ShootTab:
     def set_lens(self) -> None:
         session = self.visit.session
         try:
-            session.set_lens(self.lens.value)
+            session.set_lens(number_in(self.lens))
         except SightlineError:
             self.lens.value = session.focal_mm  # what is shown is what is used
             raise
@@ -120,7 +120,7 @@ class ShootTab:
             return  # until there is one
         session = self.visit.session
         try:
-            session.set_depth(source, self.distance.value)
+            session.set_depth(source, number_in(self.distance))
         except SightlineError:
             self.depth.value, self.distance.value = session.depth_source, session.distance
             self._show_depth_inputs()
@@ -136,15 +136,15 @@ class ShootTab:
     def open_depth(self, file: Any) -> None:
         session = self.visit.session
         with uploads.uploaded_file(file.content, file.name) as place:
-            values = depths.file_depth(place, session.trajectory, file.name)
-        session.set_depth("file", values=values.numpy())
+            values = depths.read_depth(place, uploads.shown_name(file.name))
+        session.set_depth("file", values=values)
         self.visit.path_changed(picture=True)
 
     def estimate_depth(self) -> None:
         session = self.visit.session
-        image = Image.fromarray(session.first_picture())
-        values = depths.model_depth(image, session.trajectory, self.depth_model.value, float(self.distance.value))
-        session.set_depth("model", values=np.asarray(values))
+        image = session.picture if session.picture is not None else Image.fromarray(session.first_picture())
+        values = depths.model_depth(image, self.depth_model.value, number_in(self.distance))
+        session.set_depth("model", values=values)
         self.visit.path_changed(picture=True)
 
     # -- the path ---------------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ class ShootTab:
 
     def show_warnings(self) -> None:
         session = self.visit.session
-        warnings = sentences(path_warnings(session.trajectory, session.info), "warning")
+        warnings = sentences(path_warnings(session.trajectory, session.info, session.mode == "file"), "warning")
         self.visit.warnings.content = sentence(session.crop) + warnings
 
     def fill(self) -> None:
@@ -202,8 +202,3 @@ class ShootTab:
             self.style.value, self.seed.value = session.world.style, session.world.seed
         self.move_error.content = ""
         self._show_depth_inputs()
-
-
-def _by_visitor(work: Any) -> Any:
-    """Only for changes that the visitor made, and not for those that this program makes."""
-    return lambda event: None if event.client is None else work(event)

@@ -13,9 +13,11 @@ import torch
 from sightline.backbones.model_info import LAB_SHAPES, ModelInfo
 from sightline.backbones.wan_configs import VideoShape
 from sightline.cameras import lens
-from sightline.cameras.plausibility import implausible
+from sightline.cameras.plausibility import implausible, implausible_moves
 from sightline.cameras.statistics import trajectory_statistics
 from sightline.cameras.trajectory import Trajectory
+from sightline.checks import plain_number
+from sightline.studio.page_text import unit_name
 from sightline.worlds import STYLES, sample_batch
 
 _CLIPS, _MOVES = 24, 0.5  # of each style, and the fraction of them that follow a line of moves, as in training
@@ -50,9 +52,19 @@ def lab_range() -> CameraRange:
     return CameraRange(extent, turn, (-_high([-value for value in short]), longest))
 
 
-def path_warnings(trajectory: Trajectory, info: ModelInfo) -> list[str]:
-    """One sentence for everything in which a path differs from what the model was trained on; usually none."""
-    found = list(implausible(trajectory))
+def path_warnings(trajectory: Trajectory, info: ModelInfo, from_file: bool = False) -> list[str]:
+    """One sentence for everything in which a path differs from what the model was trained on; usually none.
+
+    from_file: also for signs that the file of the path was read with the wrong convention.
+    """
+    found = [*(implausible(trajectory) if from_file else []), *_beyond_training(trajectory, info)]
+    if not from_file and info.trained_shapes != LAB_SHAPES:  # whose training clips say more
+        found += implausible_moves(trajectory)
+    return [sentence[0].upper() + sentence[1:] for sentence in found]
+
+
+def _beyond_training(trajectory: Trajectory, info: ModelInfo) -> list[str]:
+    found = []
     shape = VideoShape(len(trajectory), trajectory.width, trajectory.height)
     if info.trained_shapes and shape not in info.trained_shapes:
         found.append(f"{shape} is not what the model was trained on, {' or '.join(map(str, info.trained_shapes))}.")
@@ -60,8 +72,9 @@ def path_warnings(trajectory: Trajectory, info: ModelInfo) -> list[str]:
         return found
     known, path = lab_range(), trajectory_statistics(trajectory, (2, 2))
     if path.extent > known.extent:
+        extent, unit = plain_number(path.extent, 2), unit_name(trajectory.unit)
         found.append(
-            f"the camera moves {path.extent:.2g} m from its start; most training clips stay within {known.extent:.2g} m."
+            f"the camera moves {extent} {unit} from its start; most training clips stay within {known.extent:.2g}."
         )
     if path.total_turn > known.total_turn:
         found.append(

@@ -28,7 +28,7 @@ _SHOWN = 60  # letters of a name
 
 def read_picture(content: bytes, name: str) -> Image.Image:
     """An uploaded picture as RGB, turned as its EXIF data says."""
-    shown = _shown(name)
+    shown = shown_name(name)
     expected = f"expected a picture ({', '.join(PICTURE_TYPES)}) of at most {MAX_PICTURE_BYTES >> 20} MiB"
     if len(content) > MAX_PICTURE_BYTES:
         raise SightlineError(f"{shown} has {len(content) / 2**20:.0f} MiB: {expected}.")
@@ -57,7 +57,7 @@ def read_trajectory(content: bytes, name: str) -> Trajectory:
         try:
             return Trajectory.load(file)
         except SightlineError as error:
-            raise SightlineError(str(error).replace(str(file), _shown(name))) from None
+            raise SightlineError(str(error).replace(str(file), shown_name(name))) from None
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def uploaded_file(content: bytes, name: str) -> Iterator[Path]:
     """The content as a file of our own name in a folder of its own, which is deleted afterwards."""
     if len(content) > MAX_FILE_BYTES:
         raise SightlineError(
-            f"{_shown(name)} has {len(content) / 2**20:.0f} MiB: expected at most {MAX_FILE_BYTES >> 20}."
+            f"{shown_name(name)} has {len(content) / 2**20:.0f} MiB: expected at most {MAX_FILE_BYTES >> 20}."
         )
     suffix = Path(name).suffix.lower()
     suffix = suffix if suffix in (".json", ".txt", ".npy", ".npz", ".csv", ".tum", ".kitti") else ".txt"
@@ -75,7 +75,7 @@ def uploaded_file(content: bytes, name: str) -> Iterator[Path]:
         yield file
 
 
-def _shown(name: str) -> str:
+def shown_name(name: str) -> str:
     """A name that may be anything, on one line and not too long."""
     plain = "".join(letter if letter.isprintable() else "?" for letter in name) or "the file"
     return plain if len(plain) <= _SHOWN else f"{plain[: _SHOWN - 3]}..."

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +14,8 @@ import numpy as np
 from sightline.errors import SightlineError
 from sightline.files import failure
 from sightline.studio import depth as depths
+from sightline.studio.fields import by_visitor
+from sightline.studio.film_job import reopened
 from sightline.studio.gallery_tab import GalleryTab
 from sightline.studio.generate_tab import GenerateTab
 from sightline.studio.inspect_tab import InspectTab
@@ -21,6 +25,8 @@ from sightline.studio.player import Player, side_by_side
 from sightline.studio.scene_view import SceneView
 from sightline.studio.session import Session
 from sightline.studio.shoot_tab import ShootTab
+from sightline.studio.upload_limit import limit_uploads
+from sightline.studio.worker import OnEvent
 
 if TYPE_CHECKING:
     from sightline.studio.app import Studio
@@ -34,11 +40,14 @@ class Visit:
     def __init__(self, studio: Studio, client: Any) -> None:
         self.studio, self.client, self.gui = studio, client, client.gui
         self.lock = threading.RLock()  # callbacks come from several threads
-        self.session = Session(studio.info, studio.library)
+        self.session = Session(studio.info)
         self.view = SceneView(client)
         self.film: np.ndarray | None = None  # [T, H, W, 3], along the current path
         self.film_name = ""
-        self.left = False
+        self.is_closed = False
+        # What the studio has to tell: one thread, so that it is told in order, and that nobody waits for this page.
+        self._later = ThreadPoolExecutor(1, "studio visit")
+        limit_uploads(client, self.notify)
         with client.atomic():
             self._build()
         self.path_changed(picture=True)
@@ -75,19 +84,40 @@ class Visit:
 
         def run(*arguments: Any) -> None:
             with self.lock:
-                if self.left:
+                if self.is_closed:
                     return
                 try:
                     work(*arguments)
                 except SightlineError as error:
-                    self.tell(str(error))
+                    self.notify(str(error))
                 except Exception as error:
                     _log.warning("the page could not do something: %s", failure(error), exc_info=True)
-                    self.tell(failure(error))
+                    self.notify(failure(error))
 
         return run
 
-    def tell(self, text: str, colour: str = "red") -> None:
+    def on_click(self, handle: Any, work: Callable[[], None]) -> None:
+        """Do something when a button is clicked."""
+        handle.on_click(self.guarded(lambda _: work()))
+
+    def on_edit(self, handle: Any, work: Callable[[], None]) -> None:
+        """Do something when the visitor changes a field."""
+        handle.on_update(by_visitor(self.guarded(lambda _: work())))
+
+    def on_upload(self, handle: Any, work: Callable[[Any], None]) -> None:
+        """Do something with a file that the visitor opens."""
+        handle.on_upload(self.guarded(lambda event: work(event.target.value)))
+
+    def run_later(self, work: Callable[..., None], *arguments: Any) -> None:
+        """Do something on the visitor's own thread; returns at once."""
+        with suppress(RuntimeError):  # the page was closed meanwhile
+            self._later.submit(self.guarded(work), *arguments)
+
+    def on_event(self, work: OnEvent) -> OnEvent:
+        """A callback for the worker's events, which does not make the worker wait."""
+        return lambda event: self.run_later(work, event)
+
+    def notify(self, text: str, colour: str = "red") -> None:
         """A sentence in the corner of the page."""
         title = "Not possible" if colour == "red" else "Sightline"
         self.client.add_notification(title, text, color=colour, auto_close_seconds=8.0)
@@ -115,7 +145,7 @@ class Visit:
             self.player.set_frames(len(session.trajectory))
             self.show(self.player.frame)
             self.shoot.show_warnings()
-            self.generate.show_estimate()
+            self.generate.show_cost()
 
     def show(self, frame: int) -> None:
         """Draw one frame in the player, the 3D view and the table."""
@@ -132,6 +162,8 @@ class Visit:
         self.view.draw_now(trajectory, frame, pictures.get("film", preview))
         self.table.content = path_table(trajectory, frame)
 
+    # -- films ----------------------------------------------------------------------------------------------------
+
     def show_film(self, film: Film) -> None:
         """Play a film that follows the current path, beside the preview."""
         frames = film.frames()
@@ -140,18 +172,44 @@ class Visit:
             self.show(0)
             self.player.play()
 
+    def films_changed(self) -> None:
+        """There is a film more or less: list them again, and put away one that was deleted."""
+        self.gallery.refresh()
+        self.inspect.refresh()
+        self.generate.show_cost()
+        if self.film_name and self.film_name not in self.studio.library.names():
+            self.film, self.film_name = None, ""
+            self.generate.film_view.clear()
+            self.view.draw_estimate(None)
+            self.show(self.player.frame)
+
+    def jobs_changed(self) -> None:
+        """A film has started, made progress or ended, here or on another page."""
+        self.gallery.show_jobs()
+        self.generate.show_others()
+
     def reopen(self, film: Film) -> None:
         """Work on from a film: its picture, its path and its settings."""
-        settings = self.session.reopen(film)
+        self.session, sampling = reopened(film, self.studio.info, self.studio.library)
         self.shoot.fill()
         self.path_changed(picture=True)
-        self.generate.fill(settings)
+        self.generate.fill(sampling)
         self.view.look_from_behind(self.distance)
         self.show_film(film)
-        self.generate.show_film(film)
+        self.generate.film_view.show(film)
 
-    def leave(self) -> None:
-        """The visitor has closed the page: their player and their unfinished films stop."""
-        self.left = True
-        self.player.leave()
-        self.generate.leave()
+    def show_end(self) -> None:
+        """Say that the studio has ended; the page itself would only try to connect again."""
+        films = self.studio.library.folder
+        with suppress(Exception):  # a page that is just being closed
+            self.gui.add_modal(
+                f"The studio has ended. Finished films are in {films}. When `sightline studio` runs again, this page opens anew."
+            )
+            self.client.flush()
+
+    def close(self) -> None:
+        """The visitor has closed the page. Their films go on: they belong to the studio."""
+        self.is_closed = True
+        self.player.close()
+        self.inspect.close()
+        self._later.shutdown(wait=False, cancel_futures=True)

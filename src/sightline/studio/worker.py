@@ -5,6 +5,7 @@ A task that fails, or a process that is killed, ends that task with one sentence
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import logging
@@ -21,38 +22,39 @@ import sightline
 from sightline.generation.model import ModelOptions
 
 _log = logging.getLogger("sightline")
-_PATIENCE = 5.0  # seconds in which the process may end by itself
+_EXIT_TIMEOUT = 5.0  # seconds in which the process may end by itself
 
 Event = dict[str, Any]  # "event": queued, progress, done, failed or cancelled, and what belongs to it
 OnEvent = Callable[[Event], None]
-ENDS = ("done", "failed", "cancelled")
+FINAL_EVENTS = ("done", "failed", "cancelled")
 
 
 @dataclass(eq=False)
-class Ticket:
-    """A task in the queue. last: its newest event."""
+class Task:
+    """One entry of the queue. on_event must return at once: the worker waits for it."""
 
     number: int
     kind: str
     arguments: dict[str, Any]
     on_event: OnEvent
-    last: Event = field(default_factory=lambda: {"event": "queued"})
+    last_event: Event = field(default_factory=lambda: {"event": "queued", "ahead": 0})
     ended: threading.Event = field(default_factory=threading.Event)
     cancelled: bool = False
 
-    def tell(self, event: Event) -> None:
-        self.last = event
+    def publish(self, event: Event) -> None:
+        """Remember an event and pass it on."""
+        self.last_event = event
         try:
             self.on_event(event)
         except Exception:  # of a page that was closed meanwhile
             _log.debug("an event could not be shown", exc_info=True)
-        if event["event"] in ENDS:
+        if event["event"] in FINAL_EVENTS:
             self.ended.set()
 
     def wait(self, timeout: float | None = None) -> Event:
         """The last event, once the task has ended."""
         self.ended.wait(timeout)
-        return self.last
+        return self.last_event
 
 
 class Worker:
@@ -62,36 +64,37 @@ class Worker:
         self.options = options
         self.command = command or [sys.executable, "-m", "sightline.studio.process"]
         self._changed = threading.Condition()
-        self._waiting: list[Ticket] = []
-        self._running: Ticket | None = None
+        self._waiting: list[Task] = []
+        self._running: Task | None = None
         self._process: subprocess.Popen[str] | None = None
-        self._numbers = 0
+        self._last_number = 0
         self._closed = False
         self._thread = threading.Thread(target=self._serve, name="studio worker", daemon=True)
         self._thread.start()
 
-    def submit(self, kind: str, arguments: dict[str, Any], on_event: OnEvent = lambda event: None) -> Ticket:
-        """Add a task to the queue. on_event: called from the worker's thread."""
+    def submit(self, kind: str, arguments: dict[str, Any], on_event: OnEvent = lambda event: None) -> Task:
+        """Add a task to the queue. on_event: called from the worker's threads, in the order of the events."""
         with self._changed:
-            self._numbers += 1
-            ticket = Ticket(self._numbers, kind, arguments, on_event)
-            self._waiting.append(ticket)
-            ahead = len(self._waiting) - 1 + (self._running is not None)
+            self._last_number += 1
+            task = Task(self._last_number, kind, arguments, on_event)
+            if self._closed:
+                task.publish({"event": "cancelled"})
+                return task
+            self._waiting.append(task)
+            self._publish_positions(task)
             self._changed.notify_all()
-        ticket.tell({"event": "queued", "ahead": ahead})
-        return ticket
+        return task
 
-    def cancel(self, ticket: Ticket) -> None:
+    def cancel(self, task: Task) -> None:
         """Take a task out of the queue, or stop it after the step it is in."""
         with self._changed:
-            ticket.cancelled = True
-            waiting = ticket in self._waiting
-            if waiting:
-                self._waiting.remove(ticket)
-            elif ticket is self._running:
-                self._send({"cancel": ticket.number})
-        if waiting:
-            ticket.tell({"event": "cancelled"})
+            task.cancelled = True
+            if task in self._waiting:
+                self._waiting.remove(task)
+                task.publish({"event": "cancelled"})
+                self._publish_positions()
+            elif task is self._running:
+                self._send({"cancel": task.number})
 
     @property
     def process_id(self) -> int | None:
@@ -107,16 +110,25 @@ class Worker:
             if self._running is not None:
                 self._send({"cancel": self._running.number})
             self._changed.notify_all()
-        for ticket in waiting:
-            ticket.tell({"event": "cancelled"})
+        for task in waiting:
+            task.publish({"event": "cancelled"})
         if process is not None and process.stdin is not None:
             try:
                 process.stdin.close()
-                process.wait(_PATIENCE)
+                process.wait(_EXIT_TIMEOUT)
             except (OSError, subprocess.TimeoutExpired):
                 process.kill()
                 process.wait()
-        self._thread.join(_PATIENCE)
+        self._thread.join(_EXIT_TIMEOUT)
+        if process is not None:
+            _close_pipes(process)
+
+    def _publish_positions(self, only: Task | None = None) -> None:
+        """Tell the tasks that wait how many are before them. The lock is held, so nothing overtakes these events."""
+        for place, task in enumerate(self._waiting):
+            ahead = place + (self._running is not None)
+            if only is None or task is only:
+                task.publish({"event": "queued", "ahead": ahead})
 
     # -- the thread ---------------------------------------------------------------------------------------------------
 
@@ -127,32 +139,34 @@ class Worker:
                     self._changed.wait()
                 if self._closed:
                     return
-                ticket = self._running = self._waiting.pop(0)
-            end = self._run(ticket)
+                task = self._running = self._waiting.pop(0)
+                self._publish_positions()
+            final = self._run(task)
             with self._changed:
                 self._running = None
-            ticket.tell(end)
+            task.publish(final)
 
-    def _run(self, ticket: Ticket) -> Event:
+    def _run(self, task: Task) -> Event:
+        """Send a task to the process and publish its progress; returns its final event."""
         try:
-            process = self._alive()
+            process = self._running_process()
             with self._changed:
-                self._send({"id": ticket.number, "kind": ticket.kind, "arguments": ticket.arguments})
-                if ticket.cancelled:  # before it was sent
-                    self._send({"cancel": ticket.number})
+                self._send({"id": task.number, "kind": task.kind, "arguments": task.arguments})
+                if task.cancelled:  # before it was sent
+                    self._send({"cancel": task.number})
             assert process.stdout is not None
             for line in process.stdout:
                 event = json.loads(line)
-                if event.pop("id") != ticket.number:
+                if event.pop("id") != task.number:
                     continue
-                if event["event"] in ENDS:
+                if event["event"] in FINAL_EVENTS:
                     return event
-                ticket.tell(event)
-            return self._death(process)
+                task.publish(event)
+            return self._exit_event(process)
         except (OSError, ValueError) as error:
             return {"event": "failed", "sentence": f"the worker cannot be reached ({error}): expected it to run."}
 
-    def _alive(self) -> subprocess.Popen[str]:
+    def _running_process(self) -> subprocess.Popen[str]:
         """The process, started where there is none."""
         if self._process is None or self._process.poll() is not None:
             source = str(Path(sightline.__file__).parents[1])
@@ -176,10 +190,19 @@ class Worker:
             except (OSError, ValueError):  # it has ended; reading from it tells
                 _log.debug("the worker's process has ended")
 
-    def _death(self, process: subprocess.Popen[str]) -> Event:
+    def _exit_event(self, process: subprocess.Popen[str]) -> Event:
+        """The final event of a task whose process has ended without one."""
         code = process.wait()
+        _close_pipes(process)
         if self._closed:
             return {"event": "cancelled"}
         how = f"signal {-code}, as when memory runs out" if code < 0 else f"exit code {code}"
         sentence = f"the process with the model ended ({how}): expected it to finish; the next film starts a new one."
         return {"event": "failed", "sentence": sentence}
+
+
+def _close_pipes(process: subprocess.Popen[str]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):  # what was still to be written to a process that has ended
+                pipe.close()

@@ -1,0 +1,99 @@
+"""What a film will cost: its memory, estimated from the model, and its time, taken from the films that were made before."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import NamedTuple
+
+from sightline.errors import SightlineError
+from sightline.generation.memory import estimate
+from sightline.generation.model import Model
+from sightline.memory import GIB
+from sightline.studio.library import Library
+
+
+class FilmSettings(NamedTuple):
+    """What the time of a film depends on, for one model."""
+
+    num_frames: int
+    width: int
+    height: int
+    num_inference_steps: int
+    text_guidance: bool
+    camera_guidance: bool
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self.num_frames, self.width, self.height
+
+
+class FilmCosts:
+    """Of one model, and of the films of one library."""
+
+    def __init__(self, model: Model, library: Library) -> None:
+        self.model, self.library = model, library
+        self._memory: dict[tuple[int, int, int, bool], str] = {}
+        self._seconds: dict[FilmSettings, float] | None = None  # of the newest film of each settings, the oldest first
+        self._lock = threading.Lock()
+
+    def memory(self, settings: FilmSettings) -> str:
+        """The estimated memory of a film, in words."""
+        if self.model.configs is None:
+            return "not known for an untrained model"
+        key = (*settings.shape, settings.camera_guidance)
+        if key not in self._memory:
+            needs = estimate(
+                self.model.configs, *settings.shape, self.model.dtype, camera_guidance=settings.camera_guidance
+            )
+            where = "main memory" if self.model.device.type == "cpu" else "GPU memory"
+            self._memory[key] = f"about {needs.device(self.model.options.offload) / GIB:.1f} GiB of {where}"
+        return self._memory[key]
+
+    def time(self, settings: FilmSettings) -> str:
+        """The time of the newest film of the same settings, in words; else what one of the same size lets expect."""
+        known = self._known_seconds()
+        if settings in known:
+            return f"about {known[settings]:.0f} s, as the last film of these settings"
+        for other, seconds in reversed(known.items()):
+            if other.shape == settings.shape:
+                expected = seconds * _passes(settings) / _passes(other)
+                return f"roughly {expected:.0f} s, judging by a film of {other.num_inference_steps} steps"
+        return "known after the first film of this size"
+
+    def films_changed(self) -> None:
+        """Read the films again when the next time is asked for."""
+        with self._lock:
+            self._seconds = None
+
+    def _known_seconds(self) -> dict[FilmSettings, float]:
+        with self._lock:
+            if self._seconds is None:
+                self._seconds = self._read_seconds()
+            return self._seconds
+
+    def _read_seconds(self) -> dict[FilmSettings, float]:
+        options = self.model.options
+        model = {"model": options.model, "camera": None if options.camera is None else str(options.camera)}
+        found: dict[FilmSettings, float] = {}
+        for name in reversed(self.library.names()):
+            with contextlib.suppress(SightlineError, KeyError, TypeError, ValueError):  # of a folder of another version
+                content = self.library.film(name).settings
+                made, request = content["generated"], content["request"]
+                if all(request[key] == value for key, value in model.items()):
+                    settings = FilmSettings(
+                        made["num_frames"],
+                        made["width"],
+                        made["height"],
+                        made["num_inference_steps"],
+                        text_guidance=made["guidance_scale"] > 1.0,
+                        camera_guidance=made["camera_guidance_scale"] != 1.0,
+                    )
+                    found.pop(settings, None)  # so that the newest film stands last
+                    found[settings] = float(content["result"]["seconds"])
+        return found
+
+
+def _passes(settings: FilmSettings) -> int:
+    """Passes through the model."""
+    return settings.num_inference_steps * (1 + settings.text_guidance) * (1 + settings.camera_guidance)

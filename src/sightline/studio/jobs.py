@@ -1,0 +1,110 @@
+"""The films that were asked for. They belong to the studio: a page that is reloaded or closed does not end them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sightline.errors import SightlineError
+from sightline.files import remove_leftovers
+from sightline.generation.job import Job
+from sightline.studio.library import Library
+from sightline.studio.worker import FINAL_EVENTS, Event, OnEvent, Task, Worker
+
+_MAX_ENDED = 12  # films that have ended and are still listed
+
+
+@dataclass(eq=False)
+class FilmJob:
+    """One film on its way. name: of its folder in the library."""
+
+    name: str
+    on_event: OnEvent
+    last_event: Event = field(default_factory=lambda: {"event": "queued", "ahead": 0})
+    task: Task | None = None  # until it is in the queue
+
+    @property
+    def has_ended(self) -> bool:
+        return self.last_event["event"] in FINAL_EVENTS
+
+    @property
+    def state(self) -> str:
+        """What the film is doing, in a few words."""
+        event = self.last_event
+        kind = event["event"]
+        if kind == "queued":
+            return "starting" if not event["ahead"] else f"waiting for {_tasks(event['ahead'])}"
+        if kind == "progress":
+            step, steps = event["step"], event["steps"]
+            return (
+                "loading the model" if not step else "decoding the film" if step == steps else f"step {step} of {steps}"
+            )
+        if kind == "failed":
+            return f"failed: {event['sentence']}"
+        return (
+            "cancelled; nothing was kept" if kind == "cancelled" else f"finished in {event['result']['seconds']:.0f} s"
+        )
+
+
+class FilmJobs:
+    """Starts, lists and cancels films. on_change: called after every event of any film; it must return at once."""
+
+    def __init__(self, library: Library, worker: Worker, on_change: Callable[[FilmJob], None]) -> None:
+        self.library, self.worker, self.on_change = library, worker, on_change
+        self._lock = threading.Lock()  # never held while the worker is called, which calls back
+        self._reserved: set[str] = set()  # names of films that are being made
+        self._jobs: list[FilmJob] = []  # the oldest first
+
+    def start(self, title: str, make_job: Callable[[Path], Job], on_event: OnEvent) -> FilmJob:
+        """Add a film to the queue. make_job: the job that writes a folder. on_event: of this film; must return at once."""
+        with self._lock:
+            folder = self.library.new_folder(title, self._reserved)
+            self._reserved.add(folder.name)
+        try:
+            arguments = {**make_job(folder).settings(), "output": str(folder)}
+        except BaseException:
+            self._release(folder.name)
+            raise
+        job = FilmJob(folder.name, on_event)
+        with self._lock:
+            ended = [job for job in self._jobs if job.has_ended]
+            forgotten = ended[: max(0, len(ended) - _MAX_ENDED)]
+            self._jobs = [*(job for job in self._jobs if job not in forgotten), job]
+        job.task = self.worker.submit("generate", arguments, lambda event: self._on_event(job, event))
+        return job
+
+    def cancel(self, name: str) -> None:
+        """End a film after the step it is in, or take it out of the queue; nothing of it is kept."""
+        found = next((job for job in self.active() if job.name == name), None)
+        if found is None or found.task is None:
+            raise SightlineError(f"{name} is not being generated: expected a film that is.")
+        self.worker.cancel(found.task)
+
+    def all(self) -> list[FilmJob]:
+        """The films that are being generated or wait, and the last ones that have ended; the newest first."""
+        with self._lock:
+            return self._jobs[::-1]
+
+    def active(self) -> list[FilmJob]:
+        """The films that are being generated or wait for it, the next one first."""
+        return [job for job in reversed(self.all()) if not job.has_ended]
+
+    def _on_event(self, job: FilmJob, event: Event) -> None:
+        job.last_event = event
+        if job.has_ended:
+            self._release(job.name)
+            if event["event"] == "failed":  # a process that was killed could not tidy up
+                remove_leftovers(self.library.folder)
+        self.on_change(job)
+        job.on_event(event)  # last: the page that started the film may be gone
+
+    def _release(self, name: str) -> None:
+        """The film of a reserved name is there, or will never be."""
+        with self._lock:
+            self._reserved.discard(name)
+
+
+def _tasks(count: int) -> str:
+    return "another task" if count == 1 else f"{count} other tasks"

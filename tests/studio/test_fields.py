@@ -1,0 +1,39 @@
+"""What a page sends for a field is checked against the field, and named as the page names it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from sightline.errors import SightlineError
+from sightline.studio.fields import by_visitor, number_in, whole_number_in
+
+
+def field(value, low=8.0, high=400.0):
+    return SimpleNamespace(label="Lens (mm)", value=value, min=low, max=high)
+
+
+def test_a_number_within_the_bounds_is_taken():
+    assert number_in(field(8)) == 8.0 and number_in(field(400.0)) == 400.0 and whole_number_in(field(50.0)) == 50
+
+
+@pytest.mark.parametrize("value", [10_000, 7.9, -1, float("nan"), float("inf"), None, "wide", [28], {}])
+def test_anything_else_is_refused_by_the_name_of_the_field(value):
+    with pytest.raises(
+        SightlineError, match=r"^Lens \(mm\) is .*: expected a finite number of at least 8 and of at most 400"
+    ):
+        number_in(field(value))
+
+
+def test_a_fraction_is_no_whole_number():
+    with pytest.raises(SightlineError, match=r"Lens \(mm\) is 28.5: expected a whole number"):
+        whole_number_in(field(28.5))
+
+
+def test_only_changes_of_a_visitor_count():
+    seen = []
+    callback = by_visitor(lambda event: seen.append(event.client))
+    for client in (None, "someone"):
+        callback(SimpleNamespace(client=client))
+    assert seen == ["someone"]
