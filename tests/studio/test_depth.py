@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -37,13 +40,72 @@ def test_a_file_is_scaled_and_cropped_as_the_picture_is(tmp_path):
     assert float(found[0, 0]) == pytest.approx(37.0 + 1, abs=1) and float(found[0, -1]) == pytest.approx(163.0, abs=1)
 
 
-@pytest.mark.parametrize(
-    "array, words", [(np.zeros((4, 4)), "not above 0"), (np.ones(4), "shape"), (np.array([{}]), "cannot be read")]
-)
-def test_a_file_of_something_else_is_refused(tmp_path, array, words):
-    np.save(tmp_path / "depth.npy", array, allow_pickle=True)
-    with pytest.raises(SightlineError, match=words):
-        depth.read_depth(tmp_path / "depth.npy")
+def npy(array, **options):
+    buffer = io.BytesIO()
+    np.save(buffer, array, **options)
+    return buffer.getvalue()
+
+
+def npy_that_claims(shape, kind="<f4"):
+    """A short file whose header claims a huge array."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array_header_1_0(buffer, {"descr": kind, "fortran_order": False, "shape": shape})
+    return buffer.getvalue() + b"\0" * 64
+
+
+class _Trap:
+    """Whoever unpickles it gets caught."""
+
+    def __reduce__(self):
+        return pytest.fail, ("the file was unpickled",)
+
+
+def npz():
+    buffer = io.BytesIO()
+    np.savez(buffer, depth=np.ones((4, 4)))
+    return buffer.getvalue()
+
+
+HOSTILE = {
+    "zeros": (npy(np.zeros((4, 4))), "not above 0"),
+    "negative": (npy(np.array([[1.0, -np.inf]])), "not above 0"),
+    "nan": (npy(np.array([[1.0, np.nan]])), "not above 0"),
+    "one axis": (npy(np.ones(4)), r"shape \[4\]"),
+    "no axis": (npy(np.float32(1.0)), r"shape \[\]"),
+    "three axes": (npy(np.ones((2, 2, 3))), r"shape \[2, 2, 3\]"),
+    "empty": (npy(np.ones((0, 4))), r"shape \[0, 4\]"),
+    "pickle in npy": (npy(np.array([[_Trap()]]), allow_pickle=True), "cannot be read"),
+    "pickle": (pickle.dumps(_Trap()), "cannot be read"),
+    "archive": (npz(), "cannot be read"),
+    "complex": (npy(np.ones((2, 2), complex)), "values of type complex128"),
+    "text": (npy(np.array([["1.0", "2.0"]])), "values of type <U3"),
+    "booleans": (npy(np.ones((2, 2), bool)), "values of type bool"),
+    "records": (npy(np.ones((2, 2), [("a", "f4")])), "values of type"),
+    "huge": (npy_that_claims((2**20, 2**20)), "cannot be read"),
+    "overflowing": (npy_that_claims((2**62, 2**62)), "cannot be read"),
+    "minus": (npy_that_claims((-4, -4)), "cannot be read|shape"),
+    "cut": (npy(np.ones((64, 64)))[:200], "cannot be read"),
+    "nothing": (b"", "cannot be read"),
+    "header only": (b"\x93NUMPY\x01\x00\xff\xff{", "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("content, words", HOSTILE.values(), ids=HOSTILE)
+def test_a_hostile_file_is_refused_in_one_sentence(tmp_path, content, words):
+    (tmp_path / "depth.npy").write_bytes(content)
+    with pytest.raises(SightlineError, match=words) as caught:
+        depth.read_depth(tmp_path / "depth.npy", "room.npy")
+    assert str(caught.value).startswith("room.npy ") and "\n" not in str(caught.value) and len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize("kind", ["float16", "float64", "uint16", ">f4"])
+def test_depths_of_other_types_and_of_the_sky_are_read(tmp_path, kind):
+    values = np.full((3, 5), 4).astype(kind)
+    if values.dtype.kind == "f":
+        values[0, 0] = np.inf
+    np.save(tmp_path / "depth.npy", np.asfortranarray(values))
+    found = depth.read_depth(tmp_path / "depth.npy")
+    assert found.dtype == np.float32 and np.array_equal(found, values.astype(np.float32))
 
 
 def test_the_depth_of_a_world_is_what_its_renderer_measures():

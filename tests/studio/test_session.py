@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import numpy as np
@@ -15,7 +16,7 @@ from sightline.cameras import moves
 from sightline.errors import SightlineError
 from sightline.generation.plan import make_plan
 from sightline.studio.film_job import film_job, reopened
-from sightline.studio.keyframes import Key, keys_along
+from sightline.studio.keyframes import Key, Keyframes, keys_along
 from sightline.studio.library import Film, Library
 from sightline.studio.session import Session
 from sightline.studio.trained_range import lab_range, path_warnings
@@ -177,10 +178,82 @@ def test_a_path_beyond_the_training_clips_is_warned_of(session, info):
     assert any("moves 30 units from its start" in sentence for sentence in path_warnings(session.trajectory, info))
     session.set_move("pan:350")
     assert any("degrees in all" in sentence for sentence in path_warnings(session.trajectory, info))
+    session.set_move("dolly:2000000")
+    found = path_warnings(session.trajectory, info)
+    assert len(found) == 1 and found[0].startswith("The camera moves 2,000,000 units from its start;")
     session.set_move("zoom:28>400")
     assert any("28 to 400 mm" in sentence for sentence in path_warnings(session.trajectory, info))
     session.set_size(49, 128, 128)
     assert any("49" in sentence for sentence in path_warnings(session.trajectory, info))
+
+
+def test_only_the_path_of_a_file_is_asked_about_its_file(session, info):
+    far = moves.dolly(2000, frames=33, width=128, height=128)
+    asked = [any("file" in sentence for sentence in path_warnings(far, info, from_file)) for from_file in (True, False)]
+    assert asked == [True, False]
+    larger = dataclasses.replace(info, trained_shapes=())  # whose training clips are not known
+    assert path_warnings(far, larger) == [
+        "The camera moves 2000 units from where it starts: expected less than 100, the extent of a large scene."
+    ]
+
+
+def test_a_lens_that_cannot_be_is_refused_without_a_matrix(session):
+    with pytest.raises(SightlineError, match="expected focal lengths from") as caught:
+        session.set_move("zoom:28>1e12")
+    assert "[[" not in str(caught.value)
+
+
+def test_undo_takes_the_lens_back_too(session):
+    use_keys(session)
+    session.set_lens(50.0)
+    assert session.undo() and session.focal_mm == 28.0
+    assert float(session.trajectory.intrinsics[0, 0, 0]) == pytest.approx(28.0 * 128 / 36)
+    assert session.redo() and session.focal_mm == 50.0 and not session.redo()
+
+
+def test_keys_along_a_zoom_have_its_lenses(session):
+    session.set_move("zoom:50>70")
+    path = session.trajectory
+    session.set_keys(keys_along(path))
+    torch.testing.assert_close(session.trajectory.intrinsics[[0, -1]], path.intrinsics[[0, -1]])
+    assert session.focal_mm == pytest.approx(50.0)
+
+
+def test_a_path_of_one_key_and_a_loop_of_two_are_filmed(session, info, library):
+    session.set_size(5, 128, 128)
+    session.set_keys(session.first_keys())
+    for loop, count in ((False, 1), (True, 1), (True, 2)):
+        keys = session.first_keys()
+        keys = keys.insert(1, Key(random_poses(1, scale=0.2)[0])) if count == 2 else keys
+        session.set_keys(Keyframes(keys.keys, loop))
+        plan = make_plan(film_job(session, library, library.folder / "film"), info)
+        assert torch.equal(plan.trajectory.camera_to_world, session.trajectory.camera_to_world)
+        assert torch.equal(plan.trajectory.camera_to_world[-1], torch.eye(4, dtype=torch.float64))
+        assert session.preview().frame(session.trajectory, 2)[0].shape == (128, 128, 3)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 4000), (4000, 1)])
+def test_a_picture_of_one_pixel_or_one_line_is_filmed(session, info, library, size):
+    session.set_picture(Image.new("RGB", size, (200, 30, 40)))
+    assert np.array_equal(session.first_picture(), np.full((128, 128, 3), (200, 30, 40), np.uint8))
+    frame, holes = session.preview().frame(session.trajectory, 10)
+    assert frame.shape == (128, 128, 3) and not holes.all()
+    plan = make_plan(film_job(session, library, library.folder / "film"), info)
+    assert np.array_equal(np.asarray(plan.image), session.first_picture())
+
+
+def test_a_depth_file_is_cropped_anew_for_another_size(session):
+    columns = np.tile(np.arange(1, 201, dtype=np.float32), (100, 1))
+    session.set_depth("file", values=columns)
+    assert [float(session.depth()[0, column]) for column in (0, -1)] == [51.0, 150.0]
+    session.set_size(33, 256, 128)
+    assert [float(session.depth()[0, column]) for column in (0, -1)] == [1.0, 200.0]
+
+
+def test_a_new_picture_of_the_same_size_has_a_new_preview(session):
+    for colour in (10, 200):
+        session.set_picture(Image.new("RGB", (128, 128), (colour,) * 3))
+        assert int(session.preview().picture[0, 0, 0]) == colour
 
 
 def test_a_picture_of_another_shape_says_what_it_loses(session):

@@ -104,12 +104,14 @@ def test_no_name_leads_out_of_the_output_folder(tmp_path, name):
     library.folder.mkdir()
     (library.folder / "link").symlink_to(secret)
     for action in (library.film, library.delete):
-        for tried in (name, "link"):
+        for tried in (name, "link", str(secret), "../secret", "films/../../secret", f"{library.folder}/../secret"):
             with pytest.raises(SightlineError, match="the film"):
                 action(tried)
     assert (secret / "settings.json").exists()
-    new = library.new_folder(name)
-    assert new.parent == library.folder and new.resolve().parent == library.folder and new.name != "inputs"
+    assert library.names() == []
+    for tried in (name, str(secret), "../secret"):
+        new = library.new_folder(tried)
+        assert new.parent == library.folder and new.resolve().parent == library.folder and new.name != "inputs"
 
 
 def test_pictures_and_trajectories_are_kept_once_by_their_content(tmp_path):
