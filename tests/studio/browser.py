@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -29,13 +30,17 @@ class Driver:
         self.browser = self.playwright.chromium.launch(executable_path=CHROMIUM)
 
     def visit(self, width: int = 1280, height: int = 800, context: Any = None) -> tuple[Any, Any]:
-        known = set(self.studio.visits)
         page = (context or self.browser).new_page(viewport={"width": width, "height": height})
         page.set_default_timeout(PATIENCE)
-        page.goto(self.studio.address)
+        return page, self.visit_of(page, lambda: page.goto(self.studio.address))
+
+    def visit_of(self, page: Any, load: Callable[[], Any]) -> Any:
+        """The visit of a page that is loaded, or loaded again."""
+        known = set(self.studio.visits)
+        load()
         page.get_by_text("Open a picture").wait_for()
         wait_for(page, lambda: set(self.studio.visits) - known)
-        return page, self.studio.visits[(set(self.studio.visits) - known).pop()]
+        return self.studio.visits[(set(self.studio.visits) - known).pop()]
 
     def close(self) -> None:
         self.browser.close()
@@ -72,6 +77,18 @@ def upload(page: Any, button: str, name: str, content: bytes) -> None:
     with page.expect_file_chooser() as chooser:
         page.get_by_role("button", name=button).click()
     chooser.value.set_files({"name": name, "mimeType": "application/octet-stream", "buffer": content})
+
+
+def drop(page: Any, name: str, content: bytes) -> None:
+    """Drop a file on the 3D view."""
+    script = """([name, content]) => {
+        const bytes = Uint8Array.from(atob(content), letter => letter.charCodeAt(0));
+        const files = new DataTransfer();
+        files.items.add(new File([bytes], name));
+        const event = new DragEvent("drop", {bubbles: true, cancelable: true, dataTransfer: files});
+        document.querySelector("canvas").dispatchEvent(event);
+    }"""
+    page.evaluate(script, [name, base64.b64encode(content).decode()])
 
 
 def on_screen(page: Any, visit: Any, point: Any) -> tuple[float, float]:

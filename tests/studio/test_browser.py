@@ -13,7 +13,13 @@ import pytest
 import torch
 from PIL import Image
 
-from tests.studio.browser import CHROMIUM, Driver, field, fill, on_screen, tab, upload, wait_for
+from sightline.errors import SightlineError
+from sightline.generation.model import ModelOptions
+from sightline.studio import uploads
+from sightline.studio.app import Studio
+from sightline.studio.upload_limit import UploadLimit
+from tests.studio.browser import CHROMIUM, Driver, drop, field, fill, on_screen, tab, upload, wait_for
+from tests.studio.stand_in import stand_in_worker
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt install chromium).")
 pytest.importorskip("playwright", reason="playwright is not installed (pip install playwright).")
@@ -90,6 +96,51 @@ def test_from_a_picture_over_keys_to_a_film_that_is_reopened(driver, page_and_vi
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("button", name="Keep it").click()
     assert driver.studio.library.names() == ["my_film"]
+
+
+def test_a_film_survives_a_reload_and_is_put_away_when_it_is_deleted(driver, page_and_visit):
+    page, before = page_and_visit
+    other, undisturbed = driver.visit()
+    library = driver.studio.library
+    fill(other, "Moves", "tilt:5")
+    short_film(page, steps=12)
+    fill(page, "Name of the film", "kept")
+    page.get_by_role("button", name="Generate the film").click()
+    wait_for(page, lambda: before.generate.job is not None)
+    job = before.generate.job
+    with pytest.raises(SightlineError, match="is not in"):  # while it is made
+        library.delete("kept")
+    visit = driver.visit_of(page, page.reload)
+    wait_for(page, lambda: before.is_closed and job.has_ended)
+    assert job.last_event["event"] == "done" and "kept" in library.names()
+    tab(page, "Gallery")
+    wait_for(page, lambda: visit.gallery.film.value == "kept" and page.locator("video").count())
+    page.get_by_text(job.state, exact=True).first.wait_for()
+    wait_for(other, lambda: "kept" in undisturbed.gallery.film.options)
+    assert undisturbed.session.move == "tilt:5" and undisturbed.film is None
+    other.close()
+
+    page.get_by_role("button", name="Reopen").click()
+    wait_for(page, lambda: visit.film_name == "kept" and visit.player._playing.is_set())
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("button", name="Delete it").click()
+    wait_for(page, lambda: visit.film is None and "kept" not in visit.gallery.film.options)
+    assert visit.generate.film_view.video.content == "" and "kept" not in library.names()
+    tab(page, "Shoot")
+    fill(page, "Moves", "pan:7")
+    wait_for(page, lambda: visit.session.move == "pan:7")
+
+
+def test_the_page_says_when_the_studio_has_ended(driver, tmp_path):
+    studio, worker = driver.studio, stand_in_worker()
+    driver.studio = Studio(ModelOptions(), tmp_path, port=0, worker=worker)
+    try:
+        page, _ = driver.visit()
+        driver.studio.close()
+        page.get_by_text(f"The studio has ended. Finished films are in {tmp_path}").wait_for()
+        page.close()
+    finally:
+        driver.studio = studio
 
 
 def drag_key(page, visit, number):
@@ -182,19 +233,35 @@ def test_a_hostile_upload_is_refused_and_the_page_goes_on(page_and_visit):
     wait_for(page, lambda: visit.session.move == "dolly:0.2")
 
 
+def test_a_picture_can_be_dropped_and_one_that_is_too_large_is_refused_at_once(page_and_visit, monkeypatch):
+    page, visit = page_and_visit
+    drop(page, "room.png", picture(40))
+    wait_for(page, lambda: visit.session.picture is not None and visit.session.picture.size == (40, 40))
+    monkeypatch.setattr(UploadLimit, "max_bytes", 20_000)
+    monkeypatch.setattr(uploads, "read_picture", lambda *_: pytest.fail("it was kept"))
+    drop(page, "large.png", picture(160))
+    page.get_by_text("large.png has 0 MiB: expected at most 0 MiB").wait_for()
+    monkeypatch.undo()
+    upload(page, "Open a picture", "room.png", picture(50))
+    wait_for(page, lambda: visit.session.picture.size == (50, 50))
+    tab(page, "Generate")
+    page.get_by_text("Say in a few words what your picture shows").wait_for()
+
+
 def test_a_cancelled_and_a_killed_job_leave_the_page_working(driver, page_and_visit):
     page, visit = page_and_visit
     films = driver.studio.library.names()
     short_film(page, steps=90)
     page.get_by_role("button", name="Generate the film").click()
-    page.get_by_text("Step ").first.wait_for()
+    page.get_by_text("step ").first.wait_for()
     page.get_by_role("button", name="Cancel").click()
     page.get_by_text("nothing was kept").wait_for()
     page.get_by_role("button", name="Generate the film").click()
-    page.get_by_text("Step ").first.wait_for()
+    page.get_by_text("step ").first.wait_for()
     os.kill(driver.studio.worker.process_id, signal.SIGKILL)
-    page.get_by_text("the process with the model ended").wait_for()
+    page.get_by_text("the process with the model ended").first.wait_for()
     assert driver.studio.library.names() == films
+    assert not list(driver.studio.library.folder.glob(".*"))
     tab(page, "Shoot")
     fill(page, "Moves", "roll:4")
     wait_for(page, lambda: visit.session.move == "roll:4" and not visit.generate.start.disabled)
