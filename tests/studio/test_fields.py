@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from sightline.errors import SightlineError
-from sightline.studio.fields import by_visitor, number_in, whole_number_in
+from sightline.studio.fields import by_visitor, number_in, vector_in, whole_number_in
 
 
 def field(value, low=8.0, high=400.0):
@@ -29,6 +29,14 @@ def test_anything_else_is_refused_by_the_name_of_the_field(value):
 def test_a_fraction_is_no_whole_number():
     with pytest.raises(SightlineError, match=r"Lens \(mm\) is 28.5: expected a whole number"):
         whole_number_in(field(28.5))
+
+
+def test_each_number_of_a_vector_is_checked():
+    place = SimpleNamespace(label="Position", value=(1, 2, 3.5), min=(-9,) * 3, max=(9,) * 3)
+    assert vector_in(place) == [1.0, 2.0, 3.5]
+    place.value = (1, 2, 1e12)
+    with pytest.raises(SightlineError, match=r"^Position is 1000000000000.0: expected .* at most 9"):
+        vector_in(place)
 
 
 def test_only_changes_of_a_visitor_count():

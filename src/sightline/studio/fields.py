@@ -30,3 +30,9 @@ def whole_number_in(field: Any) -> int:
     if found != int(found):
         raise SightlineError(f"{field.label} is {found:g}: expected a whole number.")
     return int(found)
+
+
+def vector_in(field: Any) -> list[float]:
+    """The numbers of a field of several, each within its bounds."""
+    values = zip(field.value, field.min, field.max, strict=True)
+    return [number(field.label, value, at_least=low, at_most=high) for value, low, high in values]

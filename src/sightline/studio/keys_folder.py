@@ -10,12 +10,14 @@ import torch
 from sightline.cameras import se3
 from sightline.cameras.moves import Easing
 from sightline.errors import SightlineError
-from sightline.studio.fields import number_in
+from sightline.studio.fields import number_in, vector_in
 from sightline.studio.keyframes import Key, Keyframes, keys_along
 from sightline.studio.page_text import sentence
 
 if TYPE_CHECKING:
     from sightline.studio.visit import Visit
+
+_FAR = 1000.0  # units: what can be typed as the position of a key
 
 
 class KeysFolder:
@@ -29,7 +31,9 @@ class KeysFolder:
             "Turn the 3D view until it shows what the camera should see; the key comes after the chosen one."))  # fmt: skip
         self.actions = gui.add_button_group("Edit", ("Delete", "Undo", "Redo"))
         self.key = gui.add_slider("Key", 0, 1, 1, 0, hint="The key that is edited. A key can also be clicked.")
-        self.place = gui.add_vector3("Position", (0.0, 0.0, 0.0), step=0.01, hint="Right, down, forward")
+        self.place = gui.add_vector3(
+            "Position", (0.0, 0.0, 0.0), min=(-_FAR,) * 3, max=(_FAR,) * 3, step=0.01, hint="Right, down, forward"
+        )
         self.lens = gui.add_number("Key lens (mm)", 28.0, min=8.0, max=400.0, step=0.5)
         self.seconds = gui.add_number("Seconds to next", 1.0, min=0.05, max=60.0, step=0.05)
         self.easing = gui.add_dropdown("Easing to next", get_args(Easing))
@@ -98,7 +102,7 @@ class KeysFolder:
             changes: dict[str, Any] = {"seconds": number_in(self.seconds), "easing": self.easing.value}
             if self.chosen > 0:
                 pose = self.keyframes.keys[self.chosen].camera_to_world.clone()
-                pose[:3, 3] = torch.tensor(self.place.value, dtype=torch.float64)
+                pose[:3, 3] = torch.tensor(vector_in(self.place), dtype=torch.float64)
                 changes |= {"camera_to_world": pose, "focal_mm": number_in(self.lens)}
             self.use(self.keyframes.change(self.chosen, **changes), self.chosen)
         except SightlineError:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -15,8 +16,29 @@ _BOX = "margin:0.3em 0.6em;font-size:0.85em;line-height:1.35;overflow-wrap:anywh
 _COLOURS = {"note": "#5c6470", "warning": "#9a5b00", "error": "#b3261e", "good": "#2b7a4b"}
 
 
+# Arguments of the package, as errors name them, and what the page calls them.
+_LABELS = {
+    "focal_mm": "Lens (mm)",
+    "from_mm": "The first lens",
+    "to_mm": "The last lens",
+    "target_depth": "Distance",
+    "num_frames": "Frames",
+    "num_inference_steps": "Steps",
+    "guidance_scale": "Guidance",
+    "camera_guidance_scale": "Camera guidance",
+    "camera_to_world": "The camera",
+}
+_ARGUMENT = re.compile(rf"(?<![\w-])({'|'.join(_LABELS)})\b")
+
+
+def page_words(error: str) -> str:
+    """The sentence of an error, with the arguments of the package called as the page calls them."""
+    return _ARGUMENT.sub(lambda match: _LABELS[match[1]], error)
+
+
 def sentence(text: str, kind: str = "note") -> str:
     """One sentence in the colour of its kind; nothing for no text."""
+    text = page_words(text) if kind == "error" else text
     return (
         f'<div class="sightline-{kind}" style="{_BOX};color:{_COLOURS[kind]}">{html.escape(text)}</div>' if text else ""
     )

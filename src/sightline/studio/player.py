@@ -56,9 +56,11 @@ class Player:
 
     def play(self) -> None:
         """Run through the frames again and again, at the path's speed or as fast as they can be drawn."""
-        self._playing.set()
+        self._playing.clear()  # ends a thread that plays already
+        self._playing = playing = threading.Event()
+        playing.set()
         self.button.label = "Stop"
-        threading.Thread(target=self._run, name="studio player", daemon=True).start()
+        threading.Thread(target=self._run, args=(playing,), name="studio player", daemon=True).start()
 
     def stop(self) -> None:
         self._playing.clear()
@@ -68,10 +70,10 @@ class Player:
         """Stop without a word to a page that is gone."""
         self._playing.clear()
 
-    def _run(self) -> None:
+    def _run(self, playing: threading.Event) -> None:
         started, first = time.monotonic(), self.frame
         shown = -1
-        while self._playing.is_set():
+        while playing.is_set():
             count = int(self.slider.max) + 1
             frame = (first + int((time.monotonic() - started) * self.fps())) % count
             if frame != shown:

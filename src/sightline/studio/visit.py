@@ -20,7 +20,7 @@ from sightline.studio.gallery_tab import GalleryTab
 from sightline.studio.generate_tab import GenerateTab
 from sightline.studio.inspect_tab import InspectTab
 from sightline.studio.library import Film
-from sightline.studio.page_text import path_table
+from sightline.studio.page_text import page_words, path_table
 from sightline.studio.player import Player, side_by_side
 from sightline.studio.scene_view import SceneView
 from sightline.studio.session import Session
@@ -120,7 +120,7 @@ class Visit:
     def notify(self, text: str, colour: str = "red") -> None:
         """A sentence in the corner of the page."""
         title = "Not possible" if colour == "red" else "Sightline"
-        self.client.add_notification(title, text, color=colour, auto_close_seconds=8.0)
+        self.client.add_notification(title, page_words(text), color=colour, auto_close_seconds=8.0)
 
     # -- drawing --------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,37 @@
+"""What the page says: everything is escaped, and fields have the names that the page gives them."""
+
+from __future__ import annotations
+
+import pytest
+
+from sightline.cameras import moves
+from sightline.studio.page_text import drop_area, page_words, path_table, sentence
+
+
+@pytest.mark.parametrize(
+    "error, shown",
+    [
+        ("focal_mm is 0: expected a finite number above 0.", "Lens (mm) is 0: expected a finite number above 0."),
+        ("num_frames is 6: expected 4 n + 1.", "Frames is 6: expected 4 n + 1."),
+        ("camera_guidance_scale is nan: expected 1.", "Camera guidance is nan: expected 1."),
+        ("camera_to_world of frame 3 is at (1, 2, 3).", "The camera of frame 3 is at (1, 2, 3)."),
+        ("say --num-frames 5.", "say --num-frames 5."),
+        ("size is 130x128: expected multiples of 16x16.", "size is 130x128: expected multiples of 16x16."),
+    ],
+)
+def test_errors_call_a_field_by_its_label(error, shown):
+    assert page_words(error) == shown and shown in sentence(error, "error")
+
+
+def test_nothing_that_comes_from_elsewhere_is_run():
+    assert "<script>" not in sentence("<script>alert(1)</script>", "error") and sentence("") == ""
+
+
+def test_large_distances_are_written_out():
+    table = path_table(moves.dolly(2_000_000, frames=5), 4)
+    assert "2,000,000.00 units long" in table and "e+" not in table
+
+
+def test_a_dropped_file_goes_to_the_button_of_its_type():
+    area = drop_area("image/png,image/webp")
+    assert "accept=&quot;image/png,image/webp&quot;" in area and "Or drop one" in area
