@@ -16,7 +16,7 @@ from sightline.generation.model import ModelOptions
 from sightline.studio.app import Studio
 
 CHROMIUM = shutil.which("chromium")
-PATIENCE = 60_000  # milliseconds after which a test that hangs is stopped
+TIMEOUT = 60_000  # milliseconds after which a test that hangs is stopped
 
 
 class Driver:
@@ -31,7 +31,7 @@ class Driver:
 
     def visit(self, width: int = 1280, height: int = 800, context: Any = None) -> tuple[Any, Any]:
         page = (context or self.browser).new_page(viewport={"width": width, "height": height})
-        page.set_default_timeout(PATIENCE)
+        page.set_default_timeout(TIMEOUT)
         return page, self.visit_of(page, lambda: page.goto(self.studio.address))
 
     def visit_of(self, page: Any, load: Callable[[], Any]) -> Any:
@@ -50,7 +50,7 @@ class Driver:
 
 def wait_for(page: Any, condition: Callable[[], Any]) -> Any:
     """Poll, since animation frames of a headless browser stall."""
-    for _ in range(PATIENCE // 50):
+    for _ in range(TIMEOUT // 50):
         if found := condition():
             return found
         page.wait_for_timeout(50)
