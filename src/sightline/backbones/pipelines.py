@@ -117,7 +117,6 @@ def load_transformer(model: str | Path, component: str = "transformer", dtype: t
         return getattr(tiny, component).to(dtype)
     model = shipped.resolve(model)
     with model_errors(model):
-        require_component(model, component, saved_components(model))
         transformer_class: Any = saved_class(transformer_config(model, component))
         if packed_files(Path(model) / component):
             return load_component(transformer_class, Path(model) / component, dtype)
@@ -133,7 +132,6 @@ def empty_transformer(model: str | Path, component: str) -> tuple[Any, Path]:
     """One transformer of a model without its weights, on the meta device, and the local folder that holds them."""
     model = shipped.resolve(model)
     with model_errors(model):
-        require_component(model, component, saved_components(model))
         config = transformer_config(model, component)
         with torch.device("meta"):
             empty: Any = saved_class(config).from_config(config)  # type: ignore[attr-defined]
@@ -173,8 +171,12 @@ def require_component(model: str | Path, component: str, components: Collection[
 def transformer_config(model: str | Path, component: str) -> dict[str, Any]:
     """The configuration of one transformer of a model, without its weights. model: as for load_pipeline."""
     if (tiny := tiny_by_name(model)) is not None:
+        require_component(model, component, experts(tiny))
         return dict(getattr(tiny, component).config)
-    config: dict[str, Any] = WanTransformer3DModel.load_config(model, subfolder=component)  # of any class
+    model = shipped.resolve(model)
+    with model_errors(model):
+        require_component(model, component, saved_components(model))
+        config: dict[str, Any] = WanTransformer3DModel.load_config(model, subfolder=component)  # of any class
     return config
 
 

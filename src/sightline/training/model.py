@@ -23,7 +23,6 @@ from sightline.backbones.pipelines import (
     pipeline_config,
     transformer_config,
 )
-from sightline.backbones.shipped import resolve
 from sightline.backbones.stock import EXPERTS
 from sightline.backbones.weights_digest import files_digest, weights_digest
 from sightline.encodings import encoding_from_config
@@ -65,7 +64,7 @@ def _require_trainable(config: ModelConfig) -> None:
         reason = "its control video"
     elif family is SKYREELS_V2_DF:
         reason = "a timestep of its own for each latent frame"
-    elif transformer_config(resolve(config.base), config.component).get("image_dim") is not None:
+    elif transformer_config(config.base, config.component).get("image_dim") is not None:
         reason = "the embedding of its image encoder"
     if reason is not None:
         raise SightlineError(
