@@ -6,8 +6,10 @@ import math
 
 import pytest
 import torch
+from diffusers.pipelines.sana_wm.cam_utils import prepare_camera
 
 from sightline.backbones.released import FAMILIES, read_released
+from sightline.backbones.sana_wm import camera_arguments
 from sightline.cameras import moves
 from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
@@ -66,6 +68,17 @@ def test_a_pan_to_the_right_is_a_pan_to_the_right(name, tmp_path):
         axis, position = torch.tensor(axis, dtype=torch.float32), torch.tensor(position, dtype=torch.float32)
         assert torch.allclose(direction, axis, atol=1e-5), move
         assert torch.allclose(moment, torch.linalg.cross(position, axis), atol=1e-3), move
+
+
+def test_a_pan_to_the_right_is_one_in_sana_wm_too():
+    for move, (trajectory, axis, position) in MOVES.items():
+        poses, lens = camera_arguments(trajectory).values()
+        camera = prepare_camera(poses, lens, target_size=(96, 96), vae_stride=(8, 32, 32))
+        pose = camera["raymap"][-1, :16].reshape(4, 4)  # of the last latent frame
+        assert torch.allclose(pose[:3, 2], torch.tensor(axis, dtype=torch.float32), atol=1e-5), move
+        assert torch.allclose(pose[:3, 3], torch.tensor(position, dtype=torch.float32), atol=1e-5), move
+        direction, moment = camera["chunk_plucker"][-6:, -1].split(3)  # of the last frame, [3, 3, 3] each
+        assert torch.allclose(torch.linalg.cross(pose[:3, 3], direction[:, 1, 1]), moment[:, 1, 1], atol=1e-5), move
 
 
 def test_every_family_is_here(tmp_path):

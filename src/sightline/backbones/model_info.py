@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sightline.backbones.sana_wm_config import SANA_WM, SANA_WM_DEFAULTS, sana_wm_stride
 from sightline.backbones.wan_configs import (
     EXPERTS,
     FUN_5B,
@@ -25,7 +26,7 @@ from sightline.errors import SightlineError
 from sightline.files import reason
 
 if TYPE_CHECKING:
-    from sightline.backbones.stock import AnyWanPipeline
+    from sightline.backbones.stock import AnyPipeline
     from sightline.cameras.trajectory import Trajectory
 
 Configs = Mapping[str, Mapping[str, Any]]  # the configuration of each component by its name; "" is the pipeline itself
@@ -54,6 +55,7 @@ class ModelInfo:
     trained_shapes: tuple[VideoShape, ...] = ()  # empty where they are not known
     pinhole_only: bool = False  # whether the camera weights know no distorted lens
     fixed_lens: bool = False  # whether they know one lens alone
+    needs_camera: bool = False  # whether the model cannot run without a camera, which is then part of it
 
     @classmethod
     def from_configs(cls, configs: Configs) -> ModelInfo:
@@ -70,6 +72,8 @@ class ModelInfo:
     @classmethod
     def _from_configs(cls, configs: Configs) -> ModelInfo:
         pipeline, transformer, vae = configs[""], configs["transformer"], configs["vae"]
+        if pipeline.get("_class_name") == SANA_WM:
+            return cls._of_sana_wm(configs)
         does_both = bool(pipeline.get("expand_timesteps"))  # TI2V-5B
         image_channels = transformer["in_channels"] > vae["z_dim"]
         release = _release(does_both, transformer["in_channels"], vae["z_dim"])
@@ -88,14 +92,32 @@ class ModelInfo:
         )
 
     @classmethod
-    def of(cls, pipe: AnyWanPipeline) -> ModelInfo:
+    def _of_sana_wm(cls, configs: Configs) -> ModelInfo:
+        return cls(
+            stride=sana_wm_stride(configs),
+            takes_image=True,
+            takes_text_alone=False,
+            has_camera=True,
+            defaults=SANA_WM_DEFAULTS,
+            pinhole_only=True,
+            needs_camera=True,
+        )
+
+    @classmethod
+    def of(cls, pipe: AnyPipeline) -> ModelInfo:
         """Of a pipeline that has been loaded."""
         parts = {name: part.config for name in (*EXPERTS, "vae") if (part := getattr(pipe, name, None)) is not None}
-        return cls.from_configs({"": pipe.config, **parts})
+        return cls.from_configs({"": {**pipe.config, "_class_name": type(pipe).__name__}, **parts})
 
     def grid(self, num_frames: int, width: int, height: int) -> TokenGrid:
         """The token grid of a video of this size."""
         return TokenGrid.from_video(num_frames, width, height, self.stride)
+
+    def require_conditioning(self, *, blind: bool = False, camera_guidance_scale: float = 1.0) -> None:
+        """Refuse a pass without the camera where the model has none."""
+        if self.needs_camera and (blind or camera_guidance_scale != 1.0):
+            what = "blind is given" if blind else f"camera_guidance_scale is {camera_guidance_scale:g}"
+            raise SightlineError(f"{what}: expected a camera in every pass, since this model cannot run without one.")
 
     def require_lens(self, trajectory: Trajectory) -> None:
         """Refuse a lens that the model's camera weights cannot represent."""
@@ -158,8 +180,8 @@ def read_configs(model: str) -> Configs:
     """Read the configuration files of a model: a folder in the hub's layout, or a hub id (downloads a few small files)."""
     configs: dict[str, Mapping[str, Any]] = {"": _read(model, "model_index.json")}
     name = configs[""].get("_class_name")
-    if name not in ("WanPipeline", "WanImageToVideoPipeline"):
-        raise SightlineError(f"model {model!r} is a {shown(name)}: expected a Wan pipeline.")
+    if name not in ("WanPipeline", "WanImageToVideoPipeline", SANA_WM):
+        raise SightlineError(f"model {model!r} is a {shown(name)}: expected a Wan pipeline or {SANA_WM}.")
     for component in _COMPONENTS:
         entry = configs[""].get(component)
         if isinstance(entry, list) and entry and entry[0] is not None:

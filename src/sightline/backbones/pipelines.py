@@ -1,4 +1,4 @@
-"""Loading stock Wan pipelines, and adding a camera to their transformers."""
+"""Loading stock pipelines, and adding a camera to the transformers of Wan's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,16 @@ from sightline.backbones.camera_weights import is_camera_weights, load_camera, r
 from sightline.backbones.model_info import read_configs
 from sightline.backbones.packed_weights import load_component, packed_files
 from sightline.backbones.released import insert_released, load_released, read_released
-from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyWanPipeline, WanImageToVideoPipeline, model_errors
+from sightline.backbones.sana_wm import load_sana_wm
+from sightline.backbones.sana_wm_config import SANA_WM
+from sightline.backbones.stock import (
+    EXPERTS,
+    SAFETENSORS,
+    AnyPipeline,
+    AnyWanPipeline,
+    WanImageToVideoPipeline,
+    model_errors,
+)
 from sightline.backbones.tiny import tiny_by_name
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.devices import as_device, as_dtype
@@ -47,8 +56,8 @@ def load_pipeline(
     dtype: str | torch.dtype | None = None,
     device: str | torch.device | None = None,
     **options: Any,
-) -> AnyWanPipeline:
-    """Load a stock diffusers Wan pipeline, with a camera in its transformers.
+) -> AnyPipeline:
+    """Load a stock diffusers pipeline: Wan with a camera in its transformers, or SANA-WM, which has one of its own.
 
     model: a hub id such as "Wan-AI/Wan2.2-TI2V-5B-Diffusers", or a folder in the same layout. "lab" is the small model that
         ships with this package; None is the lab model with its shipped camera weights. "tiny:ti2v-5b", "tiny:i2v-a14b",
@@ -57,7 +66,7 @@ def load_pipeline(
         experts, a folder that holds transformer and transformer_2 of either kind. Also the folder of a released camera model
         (docs/released.md), which brings transformers of its own. An encoding such as `Scope()` is added untrained, which does
         not change the output. None keeps the transformers as they were saved.
-    dtype: of the transformers and the text encoder, by default bfloat16 on a GPU and float32 elsewhere. The VAE is float32.
+    dtype: of the transformers and the text encoder, by default bfloat16 on a GPU and float32 elsewhere. Wan's VAE is float32.
     options: of diffusers' from_pretrained: components such as vae, and where and how files are read, such as revision.
         Weights are only read from safetensors.
     """
@@ -69,24 +78,29 @@ def load_pipeline(
     tiny = tiny_by_name(model)
     _require_options(options, {} if tiny is not None else _OPTIONS)
     model = shipped.resolve(model)
+    hub_options = {name: options[name] for name in HUB_OPTIONS if name in options}
+    if tiny is None and _pipeline_class(model, hub_options) == SANA_WM:
+        _require_options(options, HUB_OPTIONS)
+        with model_errors(model):
+            return load_sana_wm(model, camera, dtype, hub_options).to(device)
     if (release := read_released(camera)) is not None:
         if tiny is not None:
             return insert_released(tiny.to(dtype), release).to(device)
         with model_errors(model):
             release.require_base(model, read_configs(str(model)))  # before anything large is read
             if "vae" not in options:
-                options["vae"] = load_vae(model, {name: options[name] for name in HUB_OPTIONS if name in options})
+                options["vae"] = load_vae(model, hub_options)
             return load_released(release, model, dtype, options).to(device)
     with model_errors(model):
         packed = {} if tiny else _packed_parts(Path(model), dtype)
         options = packed | options
         if "vae" not in options and tiny is None:
-            options["vae"] = load_vae(model, {name: options[name] for name in HUB_OPTIONS if name in options})
+            options["vae"] = load_vae(model, hub_options)
         # DiffusionPipeline finds the class, but takes no transformer; only image-to-video pipelines are packed.
         pipeline_class = WanImageToVideoPipeline if packed else DiffusionPipeline
         pipe = tiny or pipeline_class.from_pretrained(model, dtype=dtype, **options, **SAFETENSORS)
     if not isinstance(pipe, AnyWanPipeline):
-        raise SightlineError(f"model {str(model)!r} is a {type(pipe).__name__}: expected a Wan pipeline.")
+        raise SightlineError(f"model {str(model)!r} is a {type(pipe).__name__}: expected a Wan pipeline or {SANA_WM}.")
     if camera is not None:
         attach_camera(pipe, camera)
     return pipe.to(device)
@@ -144,6 +158,12 @@ def pipeline_config(model: str | Path) -> Mapping[str, Any]:
     model = shipped.resolve(model)
     with model_errors(model):
         return DiffusionPipeline.load_config(model)
+
+
+def _pipeline_class(model: str | Path, hub_options: Mapping[str, Any]) -> str | None:
+    """The class that the model_index.json of a saved pipeline names."""
+    with model_errors(model):
+        return DiffusionPipeline.load_config(model, **hub_options).get("_class_name")
 
 
 def saved_components(model: str | Path) -> dict[str, Any]:
@@ -209,14 +229,14 @@ def save_pipeline_camera(pipe: AnyWanPipeline, folder: str | Path) -> None:
         save_camera(model, Path(folder) / f"{component}.safetensors", component)
 
 
-def experts(pipe: AnyWanPipeline) -> dict[str, Any]:
+def experts(pipe: AnyPipeline) -> dict[str, Any]:
     """The transformers of a pipeline by the name of their component."""
     return {name: model for name in EXPERTS if (model := getattr(pipe, name, None)) is not None}
 
 
-def require_pipeline(pipe: Any) -> None:
-    """Refuse what is not a Wan pipeline."""
-    if not isinstance(pipe, AnyWanPipeline):
+def require_pipeline(pipe: Any, kinds: Any = AnyWanPipeline) -> None:
+    """Refuse what is not a Wan pipeline, or none of other kinds."""
+    if not isinstance(pipe, kinds):
         raise SightlineError(f"pipe is a {type(pipe).__name__}: expected a diffusers Wan pipeline (see load_pipeline).")
 
 

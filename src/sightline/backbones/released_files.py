@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from sightline.tensors import open_tensors, require_real
 _EXPECTED = "camera weights in safetensors, or those of a released camera model"
 _PICKLES = (".pth", ".pt", ".bin", ".ckpt", ".pkl")
 _DTYPES = ("F64", "F32", "F16", "BF16")
+Shape = tuple[int, ...]
 _PREFIX = "model.diffusion_model."  # of every name in files that were packed for ComfyUI
 
 
@@ -66,6 +67,27 @@ def require_no_pickle(source: Path) -> None:
         raise SightlineError(
             f"{source} is a pickle file, which can run code when it is loaded: expected a .safetensors file."
         )
+
+
+def require_same_tensors(
+    source: Path, found: Mapping[str, tuple[str | None, Shape]], expected: Mapping[str, Shape], family: str
+) -> None:
+    """Refuse tensors that a model does not have, has in another shape, or needs and does not find.
+
+    found: by the name of each tensor in the files, the parameter that it becomes, and the shape that it has there.
+    """
+    if unknown := sorted(name for name, (target, _) in found.items() if target not in expected):
+        raise SightlineError(
+            f"{source} holds the unknown tensor {unknown[0]} ({len(unknown)} unknown): expected those of {family} alone."
+        )
+    if missing := sorted(set(expected) - {target for target, _ in found.values()}):
+        raise SightlineError(
+            f"{source} lacks {missing[0]} ({len(missing)} missing, in diffusers' names): expected every weight of the model."
+        )
+    for name, (target, shape) in found.items():
+        assert target is not None
+        if shape != expected[target]:
+            raise SightlineError(f"{source}: {name} has shape {shape}, expected {expected[target]}.")
 
 
 def _shards(source: Path) -> list[Path]:

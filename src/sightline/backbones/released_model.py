@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from sightline.backbones.attention import CameraRotaryPosEmbed
-from sightline.backbones.released_files import ReleasedWeights
+from sightline.backbones.released_files import ReleasedWeights, require_same_tensors
 from sightline.backbones.stock import WanImageToVideoPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.backbones.wan_names import Shapes, is_wan, wan_config
@@ -130,21 +130,8 @@ class ReleasedModel(ABC):
     @classmethod
     def _require_fitting(cls, source: Path, shapes: Shapes, config: dict[str, Any]) -> None:
         expected = {name: tuple(tensor.shape) for name, tensor in _empty(config).state_dict().items()}
-        targets = {name: cls.target(name) for name in shapes}
-        if unknown := sorted(name for name, target in targets.items() if target not in expected):
-            raise SightlineError(
-                f"{source} holds the unknown tensor {unknown[0]} ({len(unknown)} unknown): expected those of {cls.family} "
-                "alone."
-            )
-        if missing := sorted(set(expected) - set(targets.values())):
-            raise SightlineError(
-                f"{source} lacks {missing[0]} ({len(missing)} missing, in diffusers' names): expected every weight of the "
-                "model."
-            )
-        for name, target in targets.items():
-            assert target is not None
-            if cls.target_shape(name, shapes[name]) != expected[target]:
-                raise SightlineError(f"{source}: {name} has shape {shapes[name]}, expected {expected[target]}.")
+        found = {name: (cls.target(name), cls.target_shape(name, shape)) for name, shape in shapes.items()}
+        require_same_tensors(source, found, expected, cls.family)
 
 
 def open_experts(source: Path) -> dict[str, ReleasedWeights]:

@@ -1,4 +1,4 @@
-"""The stock Wan pipelines of diffusers, imported without transformers' warning about torchvision, which Wan2.2 does not use."""
+"""The stock pipelines of diffusers, imported without transformers' warning about torchvision, which they do not use."""
 
 from __future__ import annotations
 
@@ -17,16 +17,26 @@ from sightline.files import reason
 _verbosity = transformers.logging.get_verbosity()
 transformers.logging.set_verbosity_error()
 try:
-    from diffusers import WanImageToVideoPipeline, WanPipeline
+    from diffusers import SanaWMPipeline, WanImageToVideoPipeline, WanPipeline
 finally:
     transformers.logging.set_verbosity(_verbosity)
 
 AnyWanPipeline: TypeAlias = WanPipeline | WanImageToVideoPipeline
+AnyPipeline: TypeAlias = AnyWanPipeline | SanaWMPipeline
 
 # For every from_pretrained: other files of weights are pickles, and loading one can run code.
 SAFETENSORS: dict[str, Any] = {"use_safetensors": True}
 
-__all__ = ["EXPERTS", "SAFETENSORS", "AnyWanPipeline", "WanImageToVideoPipeline", "WanPipeline", "model_errors"]
+__all__ = [
+    "EXPERTS",
+    "SAFETENSORS",
+    "AnyPipeline",
+    "AnyWanPipeline",
+    "SanaWMPipeline",
+    "WanImageToVideoPipeline",
+    "WanPipeline",
+    "model_errors",
+]
 
 
 @contextmanager

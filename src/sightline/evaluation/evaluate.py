@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from sightline.backbones.stock import AnyWanPipeline
+from sightline.backbones.stock import AnyPipeline
 from sightline.backbones.wan_configs import Defaults
 from sightline.cameras import moves
 from sightline.checks import number, whole_number
@@ -54,7 +54,7 @@ PROTOCOLS: dict[str, _Defaults] = {
 
 
 def evaluate(
-    model: Model | AnyWanPipeline | str | Path | None = None,
+    model: Model | AnyPipeline | str | Path | None = None,
     camera: str | Path | None = None,
     *,
     protocol: Protocol = "standard",
@@ -155,6 +155,7 @@ def evaluate(
     estimator = choose_estimator(_first(estimator, wanted and wanted.estimator), facts)
     if protocol != "revisit":  # which compares shapes alone
         against = choose_reference(_first(against, wanted and wanted.against), estimator, facts)
+    loaded.info.require_conditioning(blind=blind, camera_guidance_scale=camera_guidance_scale)
     if not blind:
         loaded.require_camera(instead=", or --blind")
     settings = cases.settings()

@@ -9,7 +9,8 @@ import torch
 
 from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.pipelines import experts, require_pipeline
-from sightline.backbones.stock import AnyWanPipeline, WanImageToVideoPipeline, WanPipeline
+from sightline.backbones.sana_wm import camera_arguments
+from sightline.backbones.stock import AnyPipeline, AnyWanPipeline, SanaWMPipeline, WanImageToVideoPipeline, WanPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.cameras.tokens import CameraTokens, LatentPose
@@ -22,7 +23,7 @@ _SET_BY_GENERATE = {"height", "width", "num_frames", "generator", "output_type"}
 
 
 def generate(
-    pipe: AnyWanPipeline,
+    pipe: AnyPipeline,
     image: Any,  # a file, a PIL image, an array [H, W, 3], or None for text-to-video
     prompt: str,
     trajectory: Trajectory,
@@ -47,7 +48,7 @@ def generate(
     blind: do not condition on the trajectory; the model then needs no camera. For comparison.
     anchor, latent_pose: see CameraTokens.from_trajectory.
     """
-    require_pipeline(pipe)
+    require_pipeline(pipe, AnyPipeline)
     if not isinstance(trajectory, Trajectory):
         raise SightlineError(
             f"trajectory is a {type(trajectory).__name__}: expected a Trajectory, such as moves.orbit()."
@@ -65,37 +66,56 @@ def generate(
     check_seed(seed)
     if reserved := sorted(set(options) & _SET_BY_GENERATE):
         raise SightlineError(f"{reserved[0]} is set by generate itself: expected trajectory or seed instead.")
-    # The models take no padding mask, so prompts must be padded as in training: to 512 tokens, or, for a small model, to
-    # the length that its own tokenizer states.
-    options.setdefault("max_sequence_length", min(512, pipe.tokenizer.model_max_length))
-    attention_kwargs: dict[str, Any] = {}
+    info.require_conditioning(blind=blind, camera_guidance_scale=number("camera_guidance_scale", camera_guidance_scale))
     if not blind:
         info.require_lens(trajectory)
+    sampling = {
+        "height": trajectory.height,
+        "width": trajectory.width,
+        "num_frames": len(trajectory),
+        "num_inference_steps": num_inference_steps,
+        "guidance_scale": guidance_scale,
+        "generator": torch.Generator().manual_seed(seed),  # on the CPU: the same noise on every device
+        "output_type": "np",
+    }
+    if isinstance(pipe, SanaWMPipeline):
+        _require_fit(trajectory, info.stride)
+        conditions = _sana_wm_conditions(image, trajectory, anchor, latent_pose)
+        negative = negative_prompt or ""
+        return as_frames(pipe(prompt=prompt, negative_prompt=negative, **conditions, **sampling, **options).frames)
+    attention_kwargs: dict[str, Any] = {}
+    if not blind:
         attention_kwargs["camera"] = camera_tokens(pipe, trajectory, anchor=anchor, latent_pose=latent_pose)
     info.require_num_frames(len(trajectory))  # after camera_tokens, whose errors name the trajectory
     info.require_size(trajectory.width, trajectory.height)
-    if number("camera_guidance_scale", camera_guidance_scale) != 1.0:
+    if camera_guidance_scale != 1.0:
         if blind:
             raise SightlineError("camera_guidance_scale is given with blind: expected 1, since there is no camera.")
         attention_kwargs["camera_guidance_scale"] = float(camera_guidance_scale)
     attention_kwargs |= options.pop("attention_kwargs", None) or {}
+    # The models take no padding mask, so prompts must be padded as in training: to 512 tokens, or, for a small model, to
+    # the length that its own tokenizer states.
+    options.setdefault("max_sequence_length", min(512, pipe.tokenizer.model_max_length))
     pipe = pipeline_for_mode(pipe, with_image=image is not None)
     if image is not None:
         options["image"] = load_image(image, trajectory.width, trajectory.height)
-    frames = pipe(
-        prompt=prompt,
-        negative_prompt=negative_prompt,
-        height=trajectory.height,
-        width=trajectory.width,
-        num_frames=len(trajectory),
-        num_inference_steps=num_inference_steps,
-        guidance_scale=guidance_scale,
-        generator=torch.Generator().manual_seed(seed),  # on the CPU: the same noise on every device
-        attention_kwargs=attention_kwargs,
-        output_type="np",
-        **options,
-    ).frames[0]
-    return as_frames(frames)
+    video = pipe(
+        prompt=prompt, negative_prompt=negative_prompt, attention_kwargs=attention_kwargs, **sampling, **options
+    )
+    return as_frames(video.frames[0])
+
+
+def _sana_wm_conditions(
+    image: Any, trajectory: Trajectory, anchor: int | None, latent_pose: LatentPose
+) -> dict[str, Any]:
+    """The first frame and the camera of SANA-WM, which reads the trajectory itself."""
+    if image is None:
+        raise SightlineError("image is missing: expected a first frame, since this model is image-to-video only.")
+    if anchor != 0 or latent_pose != "last":
+        raise SightlineError(
+            f"anchor is {anchor} and latent_pose is {latent_pose!r}: expected 0 and 'last' for SANA-WM, which has its own."
+        )
+    return {"image": load_image(image, trajectory.width, trajectory.height), **camera_arguments(trajectory)}
 
 
 def camera_tokens(

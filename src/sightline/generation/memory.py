@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from diffusers import SanaWMTransformer3DModel
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -15,12 +16,14 @@ from torch.utils._pytree import tree_leaves
 
 from sightline.backbones.model_info import Configs, ModelInfo
 from sightline.backbones.stock import EXPERTS
+from sightline.cameras.token_grid import TokenGrid
 from sightline.errors import SightlineError
 from sightline.memory import GIB, available_memory
 
 OFFLOADS = ("none", "model", "group", "sequential")  # from the fastest to the one that needs the least memory
 # Bytes per token and channel in bfloat16, measured: of a layer, and of the embedding where each token has a timestep.
 _ATTENTION, _TOKEN_TIME = 40, 36
+_SANA_WM = 160  # bytes per token and channel of SANA-WM, whose attention runs in float32 (counted on a narrow model)
 _MARGIN = 1.1  # for the workspaces of kernels and the gaps of the allocator
 
 
@@ -63,20 +66,29 @@ def estimate(
     """The memory for one video. camera_guidance: its two passes are one batch. tiled: the VAE decodes tile by tile."""
     info, size = ModelInfo.from_configs(configs), dtype.itemsize
     parts = {name: _on_meta(name, config) for name, config in configs.items() if name}
-    weights = {
-        name: sum(p.numel() for p in part.parameters()) * (4 if name == "vae" else size) for name, part in parts.items()
-    }
-    blocks = {name: _largest_block(part) * (4 if name == "vae" else size) for name, part in parts.items()}
+    is_sana_wm = isinstance(parts["transformer"], SanaWMTransformer3DModel)
+    sizes = {name: 4 if name == "vae" and not is_sana_wm else size for name in parts}
+    weights = {name: sum(p.numel() for p in part.parameters()) * sizes[name] for name, part in parts.items()}
+    blocks = {name: _largest_block(part) * sizes[name] for name, part in parts.items()}
+    grid, vae = info.grid(num_frames, width, height), parts["vae"]
+    tokens = grid.num_tokens * (2 if camera_guidance else 1)
+    video = num_frames * height * width * 3 * 4
+    if is_sana_wm:
+        denoising = (
+            2 * tokens * configs["transformer"]["hidden_size"] * _SANA_WM
+        )  # both passes of guidance are one batch
+        if tiled:
+            vae.enable_tiling()
+        return Estimate(weights, blocks, denoising, _decoding_peak(vae.to(dtype), grid) + 2 * video)
     transformer = configs["transformer"]
     channels = transformer["num_attention_heads"] * transformer["attention_head_dim"]
     per_channel = _ATTENTION + (_TOKEN_TIME if configs[""].get("expand_timesteps") else 0)
-    tokens = info.grid(num_frames, width, height).num_tokens * (2 if camera_guidance else 1)
     denoising = tokens * channels * per_channel * size // 2
-    vae, video = parts["vae"], num_frames * height * width * 3 * 4
     if tiled:
         width, height = min(width, vae.tile_sample_min_width), min(height, vae.tile_sample_min_height)
     # The VAE decodes one latent frame after the other; from the third on, all of its caches are full.
-    decoding = _decoding_peak(vae, width, height) + 2 * video
+    spatial = vae.config.scale_factor_spatial
+    decoding = _decoding_peak(vae, TokenGrid(3, height // spatial, width // spatial)) + 2 * video
     return Estimate(weights, blocks, denoising, decoding)
 
 
@@ -119,18 +131,20 @@ def _advice(needs: Estimate, offload: str, free: int, tiled: bool) -> str:
 
 def _on_meta(name: str, config: Mapping[str, Any]) -> Any:
     """The component without its weights."""
-    from diffusers import AutoencoderKLWan, WanTransformer3DModel
-    from transformers import UMT5Config, UMT5EncoderModel
+    from diffusers import AutoencoderKLLTX2Video, AutoencoderKLWan, WanTransformer3DModel
+    from transformers import Gemma2Config, Gemma2Model, UMT5Config, UMT5EncoderModel
 
     from sightline.backbones.wan import CameraWanTransformer3DModel
 
+    classes = {model.__name__: model for model in (AutoencoderKLLTX2Video, SanaWMTransformer3DModel)}
     try:
         with torch.device("meta"):
+            if name == "text_encoder" and config.get("model_type") == "gemma2":
+                return Gemma2Model(Gemma2Config.from_dict(dict(config)))
             if name == "text_encoder":
                 return UMT5EncoderModel(UMT5Config.from_dict(dict(config)))
-            if name == "vae":
-                return AutoencoderKLWan.from_config(dict(config))
-            kind = CameraWanTransformer3DModel if "encoding" in config else WanTransformer3DModel
+            wan = CameraWanTransformer3DModel if "encoding" in config else WanTransformer3DModel
+            kind = classes.get(config.get("_class_name"), AutoencoderKLWan if name == "vae" else wan)
             return kind.from_config(dict(config))
     except (TypeError, ValueError, KeyError) as error:
         raise SightlineError(
@@ -150,10 +164,11 @@ def _largest_block(part: nn.Module) -> int:
     return max(sizes + tables, default=0)
 
 
-def _decoding_peak(vae: Any, width: int, height: int) -> int:
-    """Peak bytes while the VAE decodes, found by running it on the meta device."""
-    spatial, peak = vae.config.scale_factor_spatial, _PeakBytes()
-    latents = torch.empty(1, vae.config.z_dim, 3, height // spatial, width // spatial, device="meta")
+def _decoding_peak(vae: Any, latent: TokenGrid) -> int:
+    """Peak bytes while the VAE decodes latents of this size, found by running it on the meta device."""
+    peak = _PeakBytes()
+    channels = vae.config.get("z_dim") or vae.config.latent_channels
+    latents = torch.empty(1, channels, *latent, device="meta", dtype=vae.dtype)
     with suppress(NotImplementedError), torch.no_grad(), torch.device("meta"), peak:
         vae.decode(latents, return_dict=False)
     return peak.bytes

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
     from sightline.backbones.model_info import Configs, ModelInfo
-    from sightline.backbones.stock import AnyWanPipeline
+    from sightline.backbones.stock import AnyPipeline
     from sightline.encodings import Encoding
     from sightline.generation.plan import Plan
 
@@ -30,13 +30,14 @@ class ModelOptions:
     """Which model generates, and how it runs on this machine."""
 
     model: Annotated[str | None, arg(metavar="M", help_behavior_hint="")] = None
-    """Hub id or folder of a Wan pipeline. Default: the lab model that ships ("lab" is the same model without a camera)."""
+    """Hub id or folder of a Wan or SANA-WM pipeline. Default: the lab model that ships ("lab" is the same model without a
+    camera)."""
     camera: Annotated[Path | None, arg(metavar="WEIGHTS", help_behavior_hint="")] = None
     """Camera weights: a file, a folder with one file for each expert, or a released camera model (docs/released.md). Default:
     those saved with the model."""
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
-    """Data type of the transformers and the text encoder; auto is bfloat16 on a GPU and float32 elsewhere. The VAE always
-    runs in float32."""
+    """Data type of the transformers and the text encoder; auto is bfloat16 on a GPU and float32 elsewhere. Wan's VAE
+    always runs in float32."""
     offload: Literal["none", "model", "group", "sequential"] = "none"
     """Keep weights in main memory and move them to the GPU when they are needed: whole models, groups of layers, or single
     layers. none keeps everything on the GPU."""
@@ -72,7 +73,7 @@ class Model:
     options: ModelOptions
     device: torch.device = field(default_factory=_default_device)
     processes: int = 1
-    on_load: Callable[[AnyWanPipeline], None] = lambda pipe: None
+    on_load: Callable[[AnyPipeline], None] = lambda pipe: None
     digests: dict[str, str] = field(default_factory=dict)  # of each component's weights, once they are loaded
     encoding: Encoding | None = None  # added untrained instead of camera weights, to measure what it costs
     _fitting: set[tuple[int, int, int, bool]] = field(default_factory=set)  # videos that were found to fit into memory
@@ -181,7 +182,7 @@ class Model:
         return self.options.model in (None, "lab") and pixels <= usual
 
     @cached_property
-    def pipe(self) -> AnyWanPipeline:
+    def pipe(self) -> AnyPipeline:
         """The pipeline, loaded on first use and placed on its device."""
         import torch
         from safetensors import SafetensorError
@@ -198,7 +199,7 @@ class Model:
             ) from None
         except (SafetensorError, RuntimeError, KeyError, TypeError) as error:  # files cut short, or of something else
             raise SightlineError(
-                f"model {options.model!r} cannot be loaded ({reason(error)}): expected the files of a Wan pipeline."
+                f"model {options.model!r} cannot be loaded ({reason(error)}): expected the files of a pipeline."
             ) from None
         self._note_digests(pipe)  # before offloading, after which some weights cannot be read
         try:
@@ -213,7 +214,7 @@ class Model:
         return pipe
 
     @classmethod
-    def of(cls, pipe: AnyWanPipeline) -> Model:
+    def of(cls, pipe: AnyPipeline) -> Model:
         """The model of a pipeline that the caller has loaded and placed."""
         model = cls(ModelOptions(), device=pipe.device)
         model.__dict__["pipe"] = pipe
@@ -222,7 +223,7 @@ class Model:
         model.__dict__["files"] = dict(model.digests)
         return model
 
-    def _note_digests(self, pipe: AnyWanPipeline) -> None:
+    def _note_digests(self, pipe: AnyPipeline) -> None:
         """Digests of the weights of each component, and of its camera parameters separately."""
         from torch.nn import ModuleList
 
@@ -234,7 +235,7 @@ class Model:
             if hasattr(part, "encoding_layers"):
                 self.digests[f"camera of {name}"] = weights_digest(ModuleList(part.encoding_layers))
 
-    def _place(self, pipe: AnyWanPipeline, models: list[Any]) -> None:
+    def _place(self, pipe: AnyPipeline, models: list[Any]) -> None:
         options, device = self.options, self.device
         if options.tiled_decode:
             pipe.vae.enable_tiling()

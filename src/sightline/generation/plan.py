@@ -42,6 +42,7 @@ def make_plan(job: Job, info: ModelInfo) -> Plan:
     sampling = (num_inference_steps, guidance_scale)
     shot = make_shot(job, info)
     info.require_lens(shot.trajectory)
+    info.require_conditioning(camera_guidance_scale=job.camera_guidance_scale)
     if job.world is not None:
         _require_image_model(info, "world")
         trajectory, video, caption = _render_world(job, shot.trajectory)
