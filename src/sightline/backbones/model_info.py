@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,9 @@ from sightline.backbones.wan_configs import (
     EXPERTS,
     FUN_5B,
     FUN_21_14B,
+    HY_DEFAULTS,
+    HY_NUM_FRAMES,
+    HY_WORLDPLAY,
     I2V_A14B,
     T2V_A14B,
     TI2V_5B,
@@ -55,7 +58,10 @@ class ModelInfo:
     trained_shapes: tuple[VideoShape, ...] = ()  # empty where they are not known
     pinhole_only: bool = False  # whether the camera weights know no distorted lens
     fixed_lens: bool = False  # whether they know one lens alone
+    centred_lens: bool = False  # whether they know no principal point off the middle
     needs_camera: bool = False  # whether the model cannot run without a camera, which is then part of it
+    only_num_frames: tuple[int, ...] = ()  # the lengths that it can generate, where not all are
+    is_distilled: bool = False  # whether it only works with its own number of steps and guidance
 
     @classmethod
     def from_configs(cls, configs: Configs) -> ModelInfo:
@@ -79,7 +85,7 @@ class ModelInfo:
         release = _release(does_both, transformer["in_channels"], vae["z_dim"])
         encodings = [configs[name].get("encoding") for name in EXPERTS if name in configs]
         is_lab = transformer["num_attention_heads"] * transformer["attention_head_dim"] < _LAB_WIDTH
-        return cls(
+        info = cls(
             stride=TokenStride.from_vae(vae, transformer["patch_size"]),
             takes_image=does_both or image_channels,
             takes_text_alone=not image_channels,
@@ -89,7 +95,9 @@ class ModelInfo:
             trained_shapes=LAB_SHAPES if is_lab else release.trained_shapes,
             pinhole_only=any(encoding.get("pinhole") or encoding.get("lens") for encoding in encodings if encoding),
             fixed_lens=any(encoding.get("lens") for encoding in encodings if encoding),
+            centred_lens=any(encoding.get("lens") for encoding in encodings if encoding),
         )
+        return replace(info, **_HY_WORLDPLAY) if transformer.get("_class_name") == HY_WORLDPLAY else info
 
     @classmethod
     def _of_sana_wm(cls, configs: Configs) -> ModelInfo:
@@ -106,8 +114,14 @@ class ModelInfo:
     @classmethod
     def of(cls, pipe: AnyPipeline) -> ModelInfo:
         """Of a pipeline that has been loaded."""
-        parts = {name: part.config for name in (*EXPERTS, "vae") if (part := getattr(pipe, name, None)) is not None}
-        return cls.from_configs({"": {**pipe.config, "_class_name": type(pipe).__name__}, **parts})
+        parts = {"": pipe, **{name: getattr(pipe, name, None) for name in (*EXPERTS, "vae")}}
+        return cls.from_configs(
+            {
+                name: {**part.config, "_class_name": type(part).__name__}
+                for name, part in parts.items()
+                if part is not None
+            }
+        )
 
     def grid(self, num_frames: int, width: int, height: int) -> TokenGrid:
         """The token grid of a video of this size."""
@@ -119,6 +133,15 @@ class ModelInfo:
             what = "blind is given" if blind else f"camera_guidance_scale is {camera_guidance_scale:g}"
             raise SightlineError(f"{what}: expected a camera in every pass, since this model cannot run without one.")
 
+    def require_sampling(self, num_inference_steps: int, guidance_scale: float) -> None:
+        """Refuse other steps and guidance than those that a model was distilled to."""
+        own = self.defaults
+        if self.is_distilled and (num_inference_steps, guidance_scale) != (own.num_inference_steps, own.guidance_scale):
+            raise SightlineError(
+                f"num_inference_steps is {num_inference_steps} and guidance_scale is {guidance_scale:g}: expected "
+                f"{own.num_inference_steps} and {own.guidance_scale:g}, to which this model was distilled."
+            )
+
     def require_lens(self, trajectory: Trajectory) -> None:
         """Refuse a lens that the model's camera weights cannot represent."""
         if self.pinhole_only and trajectory.xi != 0:
@@ -126,17 +149,15 @@ class ModelInfo:
                 f"trajectory has a lens with xi {trajectory.xi:g}: expected a pinhole camera (xi 0) for this model, which "
                 "knows no other."
             )
-        if not self.fixed_lens:
-            return
         changes = float((trajectory.intrinsics - trajectory.intrinsics[0]).abs().max())
-        if changes > _SAME_PIXEL:
+        if self.fixed_lens and changes > _SAME_PIXEL:
             raise SightlineError(
                 f"trajectory has a lens that changes by {changes:.1f} pixels: expected one lens for the whole video, since this "
                 "model knows no zoom."
             )
-        cx, cy = trajectory.intrinsics[0, :2, 2].tolist()
-        off = max(abs(cx - trajectory.width / 2), abs(cy - trajectory.height / 2))
-        if off > _SAME_PIXEL:
+        middle = trajectory.intrinsics.new_tensor([trajectory.width / 2, trajectory.height / 2])
+        off = float((trajectory.intrinsics[:, :2, 2] - middle).abs().max())
+        if self.centred_lens and off > _SAME_PIXEL:
             raise SightlineError(
                 f"trajectory has its principal point {off:.1f} pixels off the middle: expected a centred lens for this model, "
                 "which knows no other."
@@ -162,9 +183,27 @@ class ModelInfo:
             raise SightlineError(
                 f"num_frames is {num_frames}: expected {self.stride.frames} n + 1 for this model, the nearest is {nearest}."
             )
+        if self.only_num_frames and num_frames not in self.only_num_frames:
+            raise SightlineError(
+                f"num_frames is {num_frames}: expected {', '.join(map(str, self.only_num_frames[:-1]))} or "
+                f"{self.only_num_frames[-1]} for this model, which generates whole chunks."
+            )
         most = (self.rope_max_seq_len - 1) * self.stride.frames + 1
         if num_frames > most:
             raise SightlineError(f"num_frames is {num_frames}: expected at most {most} for this model.")
+
+
+_HY_WORLDPLAY: dict[str, Any] = {
+    "takes_text_alone": False,
+    "has_camera": True,
+    "defaults": HY_DEFAULTS,
+    "trained_shapes": (),
+    "pinhole_only": True,
+    "centred_lens": True,
+    "needs_camera": True,
+    "only_num_frames": HY_NUM_FRAMES,
+    "is_distilled": True,
+}
 
 
 def _release(does_both: bool, in_channels: int, latent_channels: int) -> WanConfig:

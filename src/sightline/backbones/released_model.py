@@ -37,6 +37,7 @@ class ReleasedModel(ABC):
     family: ClassVar[str]  # as its authors call it
     marker: ClassVar[str]  # a tensor that this family has, and no other
     pipeline_class: ClassVar[type[WanImageToVideoPipeline]] = WanImageToVideoPipeline
+    transformer_class: ClassVar[type[CameraWanTransformer3DModel]] = CameraWanTransformer3DModel
 
     @property
     @abstractmethod
@@ -97,7 +98,7 @@ class ReleasedModel(ABC):
 
     def load(self, component: str, dtype: torch.dtype) -> CameraWanTransformer3DModel:
         """One expert with its weights, on the CPU."""
-        model = _empty(self.configs[component])
+        model = self._empty(self.configs[component])
         state = {}
         for name, tensor in self.weights[component].tensors():
             target = self.target(name)
@@ -108,6 +109,11 @@ class ReleasedModel(ABC):
         config = model.config  # the RoPE tables are in no file: they are computed
         model.rope = CameraRotaryPosEmbed(config.attention_head_dim, config.patch_size, config.rope_max_seq_len)
         return model.eval()
+
+    @classmethod
+    def _empty(cls, config: Mapping[str, Any]) -> CameraWanTransformer3DModel:
+        with torch.device("meta"):
+            return cls.transformer_class.from_config(dict(config))
 
     @classmethod
     def _config(cls, weights: ReleasedWeights, component: str) -> dict[str, Any]:
@@ -129,7 +135,7 @@ class ReleasedModel(ABC):
 
     @classmethod
     def _require_fitting(cls, source: Path, shapes: Shapes, config: dict[str, Any]) -> None:
-        expected = {name: tuple(tensor.shape) for name, tensor in _empty(config).state_dict().items()}
+        expected = {name: tuple(tensor.shape) for name, tensor in cls._empty(config).state_dict().items()}
         found = {name: (cls.target(name), cls.target_shape(name, shape)) for name, shape in shapes.items()}
         require_same_tensors(source, found, expected, cls.family)
 
@@ -157,8 +163,3 @@ def _num_heads(source: Path, shapes: Shapes) -> int | None:
             "weights beside it, and a number of heads that divides it."
         )
     return heads
-
-
-def _empty(config: Mapping[str, Any]) -> CameraWanTransformer3DModel:
-    with torch.device("meta"):
-        return CameraWanTransformer3DModel.from_config(dict(config))

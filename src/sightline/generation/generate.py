@@ -67,8 +67,11 @@ def generate(
     if reserved := sorted(set(options) & _SET_BY_GENERATE):
         raise SightlineError(f"{reserved[0]} is set by generate itself: expected trajectory or seed instead.")
     info.require_conditioning(blind=blind, camera_guidance_scale=number("camera_guidance_scale", camera_guidance_scale))
+    info.require_sampling(num_inference_steps, guidance_scale)
     if not blind:
         info.require_lens(trajectory)
+    if image is None and not info.takes_text_alone:
+        raise SightlineError("image is missing: expected a first frame, since this model is image-to-video only.")
     sampling = {
         "height": trajectory.height,
         "width": trajectory.width,
@@ -109,8 +112,6 @@ def _sana_wm_conditions(
     image: Any, trajectory: Trajectory, anchor: int | None, latent_pose: LatentPose
 ) -> dict[str, Any]:
     """The first frame and the camera of SANA-WM, which reads the trajectory itself."""
-    if image is None:
-        raise SightlineError("image is missing: expected a first frame, since this model is image-to-video only.")
     if anchor != 0 or latent_pose != "last":
         raise SightlineError(
             f"anchor is {anchor} and latent_pose is {latent_pose!r}: expected 0 and 'last' for SANA-WM, which has its own."

@@ -134,9 +134,11 @@ def _on_meta(name: str, config: Mapping[str, Any]) -> Any:
     from diffusers import AutoencoderKLLTX2Video, AutoencoderKLWan, WanTransformer3DModel
     from transformers import Gemma2Config, Gemma2Model, UMT5Config, UMT5EncoderModel
 
+    from sightline.backbones.hy_worldplay_model import HyWorldPlayTransformer3DModel
     from sightline.backbones.wan import CameraWanTransformer3DModel
 
-    classes = {model.__name__: model for model in (AutoencoderKLLTX2Video, SanaWMTransformer3DModel)}
+    others = (AutoencoderKLLTX2Video, SanaWMTransformer3DModel, HyWorldPlayTransformer3DModel)
+    classes = {model.__name__: model for model in others}
     try:
         with torch.device("meta"):
             if name == "text_encoder" and config.get("model_type") == "gemma2":
