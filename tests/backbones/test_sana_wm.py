@@ -150,19 +150,6 @@ def test_the_command_writes_a_video(folder, tmp_path):
     assert settings["generated"]["num_frames"] == 9 and settings["generated"]["guidance_scale"] == 5.0
 
 
-def test_evaluate_and_efficiency_run_it(folder, tmp_path):
-    from sightline.cli import main
-
-    options = ["--model", str(folder), "--num-frames", "9", "--size", "96x64", "--num-inference-steps", "2"]
-    assert (
-        main(["evaluate", "standard", *options, "--clips", "1", "--metrics", "psnr", "-o", str(tmp_path / "run")]) == 0
-    )
-    assert json.loads((tmp_path / "run" / "results.json").read_text())["settings"]["sampling"]["guidance_scale"] == 5.0
-    assert main(["evaluate", "efficiency", *options, "-o", str(tmp_path / "cost")]) == 0
-    cost = json.loads((tmp_path / "cost" / "results.json").read_text())
-    assert cost["methods"][0]["encoding"] == "its own" and cost["methods"][0]["step_seconds"] is not None
-
-
 def test_the_studio_shows_its_latents(pipe):
     from sightline.studio.process import _latent_picture
 

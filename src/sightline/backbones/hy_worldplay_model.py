@@ -45,7 +45,13 @@ class HyWorldPlayTransformer3DModel(CameraWanTransformer3DModel):
             block.attn1.set_processor(ContextAttnProcessor())
 
     def forward(
-        self, hidden_states: Tensor, *args: Any, attention_kwargs: dict[str, Any] | None = None, **options: Any
+        self,
+        hidden_states: Tensor,  # [B, C, t, H, W] latents
+        timestep: Tensor,  # [B, N], one per token
+        encoder_hidden_states: Tensor,
+        encoder_hidden_states_image: Tensor | None = None,
+        return_dict: bool = True,
+        attention_kwargs: dict[str, Any] | None = None,
     ) -> Any:
         others = dict(attention_kwargs or {})
         frames, camera = others.pop(CONTEXT_FRAMES, 0), others.get("camera")
@@ -55,7 +61,8 @@ class HyWorldPlayTransformer3DModel(CameraWanTransformer3DModel):
                 self.condition_embedder.action = actions(frame_poses(camera)).to(hidden_states.device)
             for processor in processors:
                 processor.context_tokens = frames * self._grid(hidden_states).tokens_per_frame
-            return super().forward(hidden_states, *args, attention_kwargs=others, **options)
+            inputs = (hidden_states, timestep, encoder_hidden_states, encoder_hidden_states_image)
+            return super().forward(*inputs, return_dict=return_dict, attention_kwargs=others)
         finally:
             self.condition_embedder.action = None
             for processor in processors:

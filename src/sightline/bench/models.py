@@ -19,7 +19,7 @@ from sightline.cameras.tokens import CameraTokens
 from sightline.checks import whole_number
 from sightline.encodings import Encoding, encoding_from_config
 from sightline.errors import SightlineError
-from sightline.parsing import parse_size
+from sightline.parsing import parse_query, parse_scalar, parse_size
 
 Size = Literal["5b", "14b", "fun-5b", "fun-2.1-14b", "sana-wm"]
 Mode = Literal["eager", "compiled", "fused", "fused compiled"]
@@ -104,10 +104,14 @@ class Setting:
 
 
 def encoding(method: str, setting: Setting) -> Encoding | None:
-    """The encoding of this name with its default settings, as the paper compares them; None for the stock model."""
+    """The encoding of this name, with its default settings, as the paper compares them, where the name gives no others, as in
+    "prope?whole_heads=true"; None for the stock model."""
     if method == "stock":
         return None
-    config = {"name": method, "pixels": setting.stride.width} if method == "cameractrl" else {"name": method}
+    name, settings = parse_query("the method", method)
+    config: dict[str, Any] = {"name": name, **{key: parse_scalar(value) for key, value in settings.items()}}
+    if name == "cameractrl":  # whose encoder sees pixels
+        config.setdefault("pixels", setting.stride.width)
     return encoding_from_config(config)
 
 

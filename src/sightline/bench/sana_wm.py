@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from diffusers import SanaWMTransformer3DModel
 from diffusers.pipelines.sana_wm.cam_utils import prepare_camera
-from torch import Tensor
+from torch import Tensor, nn
 
 from sightline.backbones.sana_wm import camera_arguments
 from sightline.bench.models import Mode, Setting
@@ -34,7 +34,7 @@ def random_sana_wm(setting: Setting, device: torch.device) -> SanaWMTransformer3
     torch.manual_seed(0)
     with torch.device(device):
         model = SanaWMTransformer3DModel(**setting.config)
-    return model.to(setting.dtype).eval()
+    return nn.Module.to(model, setting.dtype).eval()  # diffusers' own `to` warns, in vain
 
 
 def compiled(model: SanaWMTransformer3DModel, setting: Setting) -> SanaWMTransformer3DModel:

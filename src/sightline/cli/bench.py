@@ -32,7 +32,7 @@ class Bench:
     methods: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = (
         "stock", "scope", "ucpe", "prope", "recammaster", "cameractrl",
     )  # fmt: skip
-    """The stock model, and encodings by name."""
+    """The stock model, and encodings by name, with settings as in "prope?whole_heads=true"."""
     modes: tuple[Literal["eager", "compiled", "fused", "fused compiled"], ...] = (
         "eager", "compiled", "fused", "fused compiled",
     )  # fmt: skip

@@ -79,7 +79,7 @@ def estimate(
         )  # both passes of guidance are one batch
         if tiled:
             vae.enable_tiling()
-        return Estimate(weights, blocks, denoising, _decoding_peak(vae.to(dtype), grid) + 2 * video)
+        return Estimate(weights, blocks, denoising, _decoding_peak(nn.Module.to(vae, dtype), grid) + 2 * video)
     transformer = configs["transformer"]
     channels = transformer["num_attention_heads"] * transformer["attention_head_dim"]
     per_channel = _ATTENTION + (_TOKEN_TIME if configs[""].get("expand_timesteps") else 0)
