@@ -59,8 +59,8 @@ class HyWorldPlayTransformer3DModel(CameraWanTransformer3DModel):
         try:
             if isinstance(camera, CameraTokens):
                 self.condition_embedder.action = actions(frame_poses(camera)).to(hidden_states.device)
-            for processor in processors:
-                processor.context_tokens = frames * self._grid(hidden_states).tokens_per_frame
+                for processor in processors:
+                    processor.context_tokens = frames * camera.grid.tokens_per_frame
             inputs = (hidden_states, timestep, encoder_hidden_states, encoder_hidden_states_image)
             return super().forward(*inputs, return_dict=return_dict, attention_kwargs=others)
         finally:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from sightline.backbones.sana_wm_config import SANA_WM, SANA_WM_DEFAULTS, sana_wm_stride
 from sightline.backbones.wan_configs import (
+    DREAMX_5B,
     EXPERTS,
     FUN_5B,
     FUN_21_14B,
+    FUN_A14B,
     HY_DEFAULTS,
     HY_NUM_FRAMES,
     HY_WORLDPLAY,
@@ -82,8 +84,8 @@ class ModelInfo:
             return cls._of_sana_wm(configs)
         does_both = bool(pipeline.get("expand_timesteps"))  # TI2V-5B
         image_channels = transformer["in_channels"] > vae["z_dim"]
-        release = _release(does_both, transformer["in_channels"], vae["z_dim"])
         encodings = [configs[name].get("encoding") for name in EXPERTS if name in configs]
+        release = _release(does_both, transformer["in_channels"], vae["z_dim"], encodings[0] or {})
         is_lab = transformer["num_attention_heads"] * transformer["attention_head_dim"] < _LAB_WIDTH
         info = cls(
             stride=TokenStride.from_vae(vae, transformer["patch_size"]),
@@ -206,13 +208,18 @@ _HY_WORLDPLAY: dict[str, Any] = {
 }
 
 
-def _release(does_both: bool, in_channels: int, latent_channels: int) -> WanConfig:
-    """The release that a model is taken for, by the channels that it takes beside the latents."""
+def _release(does_both: bool, in_channels: int, latent_channels: int, encoding: Mapping[str, Any]) -> WanConfig:
+    """The release that a model is taken for, by the channels that it takes beside the latents, and by the settings of the
+    encoding that only the camera models of others have."""
+    if does_both and encoding.get("lens"):
+        return DREAMX_5B
     if does_both:
         return FUN_5B if in_channels > latent_channels else TI2V_5B
     if in_channels == 2 * latent_channels:
         return FUN_21_14B
-    return I2V_A14B if in_channels > latent_channels else T2V_A14B
+    if in_channels > latent_channels:
+        return FUN_A14B if encoding.get("pinhole") else I2V_A14B
+    return T2V_A14B
 
 
 def read_configs(model: str) -> Configs:

@@ -12,6 +12,7 @@ from diffusers import AutoencoderKLWan, DiffusionPipeline, WanTransformer3DModel
 
 from sightline.backbones import shipped
 from sightline.backbones.camera_weights import is_camera_weights, load_camera, require_same_backbone, save_camera
+from sightline.backbones.hub_camera import local_camera
 from sightline.backbones.model_info import read_configs
 from sightline.backbones.packed_weights import load_component, packed_files
 from sightline.backbones.released import insert_released, load_released, read_released
@@ -64,12 +65,14 @@ def load_pipeline(
         "tiny:t2v-a14b" and "tiny:pixels" are untrained, for tests.
     camera: camera weights: a file written by `save_camera`, a folder written by `save_pretrained`, or, for a model with two
         experts, a folder that holds transformer and transformer_2 of either kind. Also the folder of a released camera model
-        (docs/released.md), which brings transformers of its own. An encoding such as `Scope()` is added untrained, which does
-        not change the output. None keeps the transformers as they were saved.
+        (docs/released.md), which brings transformers of its own; and the hub id of one of these. An encoding such as `Scope()`
+        is added untrained, which does not change the output. None keeps the transformers as they were saved.
     dtype: of the transformers and the text encoder, by default bfloat16 on a GPU and float32 elsewhere. Wan's VAE is float32.
     options: of diffusers' from_pretrained: components such as vae, and where and how files are read, such as revision.
         Weights are only read from safetensors.
     """
+    if isinstance(camera, str | Path):
+        camera = local_camera(camera)
     if model is None:
         camera = shipped.camera() if camera is None else camera
         model = "lab"
@@ -206,6 +209,8 @@ def attach_camera(pipe: AnyWanPipeline, camera: str | Path | Encoding) -> AnyWan
     require_pipeline(pipe)
     if not isinstance(camera, str | os.PathLike | Encoding):
         raise SightlineError(f"camera is {camera!r}: expected a path, or an encoding such as Scope().")
+    if not isinstance(camera, Encoding):
+        camera = local_camera(Path(camera))
     if read_released(camera) is not None:
         raise SightlineError(
             f"camera {camera} is a released model with transformers of its own: expected load_pipeline(model, camera=...)."

@@ -12,8 +12,8 @@ from sightline.backbones.dreamx import DreamX
 from sightline.backbones.fun_camera import FunCamera
 from sightline.backbones.hy_worldplay import HyWorldPlay, require_converted
 from sightline.backbones.model_info import Configs
-from sightline.backbones.released_files import ReleasedWeights, require_no_pickle
-from sightline.backbones.released_model import EXPERT_FOLDERS, ReleasedModel, open_experts
+from sightline.backbones.released_files import ReleasedWeights, expert_places, require_no_pickle
+from sightline.backbones.released_model import ReleasedModel, open_experts
 from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyWanPipeline
 from sightline.documents import read_json
 from sightline.errors import SightlineError
@@ -76,7 +76,7 @@ def _family(camera: Path) -> type[ReleasedModel]:
 
 def _is_wan_folder(folder: Path) -> bool:
     """Whether a folder is laid out as Wan's own code saves a transformer."""
-    if any((folder / name).is_dir() for name in EXPERT_FOLDERS.values()):
+    if expert_places(folder):
         return True
     if not (folder / "config.json").is_file():
         return False

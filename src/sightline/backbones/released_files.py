@@ -15,6 +15,8 @@ from sightline.tensors import open_tensors, require_real
 _EXPECTED = "camera weights in safetensors, or those of a released camera model"
 _PICKLES = (".pth", ".pt", ".bin", ".ckpt", ".pkl")
 _DTYPES = ("F64", "F32", "F16", "BF16")
+# Releases name two experts by their noise, diffusers by their order.
+_NOISES = {"transformer": "high_noise", "transformer_2": "low_noise"}
 Shape = tuple[int, ...]
 _PREFIX = "model.diffusion_model."  # of every name in files that were packed for ComfyUI
 
@@ -88,6 +90,23 @@ def require_same_tensors(
         assert target is not None
         if shape != expected[target]:
             raise SightlineError(f"{source}: {name} has shape {shape}, expected {expected[target]}.")
+
+
+def expert_places(source: Path) -> dict[str, Path]:
+    """Where the two experts of a release are, which are folders, or files that differ in one word of their names; empty for a
+    release of one transformer. source: the folder that holds them, or one of the two files."""
+    for noise in _NOISES.values():
+        files = [source] if source.is_file() else sorted(source.glob("*.safetensors"))
+        files = [file for file in files if noise in file.name]
+        if len(files) > 1:
+            raise SightlineError(
+                f"camera {source} holds {len(files)} files of experts, such as {files[0].name}: expected one of these files as "
+                "the camera, whose counterpart is beside it."
+            )
+        if files:
+            return {name: files[0].with_name(files[0].name.replace(noise, other)) for name, other in _NOISES.items()}
+    folders = {name: source / f"{noise}_model" for name, noise in _NOISES.items()}
+    return folders if any(folder.is_dir() for folder in folders.values()) else {}
 
 
 def _shards(source: Path) -> list[Path]:

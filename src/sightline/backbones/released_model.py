@@ -12,16 +12,13 @@ import torch
 from torch import Tensor
 
 from sightline.backbones.attention import CameraRotaryPosEmbed
-from sightline.backbones.released_files import ReleasedWeights, require_same_tensors
+from sightline.backbones.released_files import ReleasedWeights, expert_places, require_same_tensors
 from sightline.backbones.stock import WanImageToVideoPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.backbones.wan_names import Shapes, is_wan, wan_config
 from sightline.documents import read_json
 from sightline.encodings import Encoding
 from sightline.errors import SightlineError
-
-# The folders of two experts, which releases name by their noise and diffusers by their order.
-EXPERT_FOLDERS = {"transformer": "high_noise_model", "transformer_2": "low_noise_model"}
 
 Self = TypeVar("Self", bound="ReleasedModel")
 
@@ -142,12 +139,11 @@ class ReleasedModel(ABC):
 
 def open_experts(source: Path) -> dict[str, ReleasedWeights]:
     """The headers of one transformer, or of both experts of a release, by diffusers' component."""
-    folders = {name: source / folder for name, folder in EXPERT_FOLDERS.items()}
-    if not any(folder.is_dir() for folder in folders.values()):
-        return {"transformer": ReleasedWeights.open(source)}
-    if missing := [folder.name for folder in folders.values() if not folder.is_dir()]:
-        raise SightlineError(f"camera {source} lacks the folder {missing[0]}: expected both experts.")
-    return {name: ReleasedWeights.open(folder) for name, folder in folders.items()}
+    places = expert_places(source)
+    if missing := [place for place in places.values() if not place.exists()]:
+        raise SightlineError(f"camera {source} lacks {missing[0].name}, the other expert: expected both experts.")
+    places = places or {"transformer": source}
+    return {name: ReleasedWeights.open(place) for name, place in places.items()}
 
 
 def _num_heads(source: Path, shapes: Shapes) -> int | None:

@@ -121,7 +121,7 @@ T2V_A14B = WanConfig(
     defaults=Defaults(num_frames=81, width=832, height=480, num_inference_steps=40, guidance_scale=4.0),
     trained_shapes=_both_ways((81, 832, 480), (81, 1280, 720)),
 )
-# VideoX-Fun's Control-Camera releases on these backbones. A14B's is configured as I2V-A14B is.
+# VideoX-Fun's Control-Camera releases on these backbones, with the settings of its examples.
 FUN_5B = replace(
     TI2V_5B,
     transformer=_5B | {"in_channels": 100},
@@ -136,6 +136,17 @@ FUN_21_14B = replace(
     two_experts=False,
     flow_shift=3.0,
     defaults=Defaults(num_frames=81, width=832, height=480, num_inference_steps=50, guidance_scale=6.0),
+    trained_shapes=(),
+)
+FUN_A14B = replace(
+    I2V_A14B,
+    defaults=Defaults(num_frames=81, width=832, height=480, num_inference_steps=50, guidance_scale=6.0),
+    trained_shapes=(),
+)
+# DreamX-World-5B-Cam, with the settings of its own command.
+DREAMX_5B = replace(
+    TI2V_5B,
+    defaults=Defaults(num_frames=121, width=1280, height=704, num_inference_steps=50, guidance_scale=3.0),
     trained_shapes=(),
 )
 WAN_CONFIGS = {"TI2V-5B": TI2V_5B, "I2V-A14B": I2V_A14B, "T2V-A14B": T2V_A14B}
