@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -241,3 +243,21 @@ def test_the_release_before_its_conversion_is_refused(tmp_path):
         sl.load_pipeline("tiny:ti2v-5b", camera=converted / "diffusion_pytorch_model.safetensors")
     with pytest.raises(SightlineError, match=r"needs 1: expected Wan-AI/Wan2\.2-TI2V-5B-Diffusers"):
         sl.load_pipeline("tiny:i2v-a14b", camera=converted)
+
+
+def test_the_documented_conversion_gives_what_is_loaded(tmp_path, monkeypatch):
+    """The lines of docs/released.md, on a pickle laid out as the release's."""
+    monkeypatch.chdir(tmp_path)
+    pickled, converted = tmp_path / "worldplay" / "wan_distilled_model", tmp_path / "hy-worldplay"
+    pickled.mkdir(parents=True)
+    state = releases.hy_state()
+    torch.save(
+        {"generator": {f"model._fsdp_wrapped_module.{name}": w for name, w in state.items()}}, pickled / "model.pt"
+    )
+    releases.write_hy(converted, {"x": torch.zeros(1)})  # for its config.json
+    page = (Path(__file__).parents[2] / "docs" / "released.md").read_text()
+    exec(next(code for code in re.findall(r"```python\n(.*?)```", page, re.S) if "torch.load" in code), {})
+    model = HyWorldPlay.read(converted).load("transformer", torch.float32)
+    assert torch.equal(model.proj_out.weight, state["proj_out.weight"])
+    with pytest.raises(SightlineError, match="context_parallel is given: expected none"):
+        model.enable_parallelism(config=None)

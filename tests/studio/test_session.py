@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -175,6 +176,18 @@ def test_a_path_beyond_the_training_clips_is_warned_of(session, info):
     assert any("28 to 400 mm" in sentence for sentence in path_warnings(session.trajectory, info))
     session.set_size(49, 128, 128)
     assert any("49" in sentence for sentence in path_warnings(session.trajectory, info))
+
+
+def test_a_lens_that_the_model_cannot_represent_is_warned_of(session, info):
+    one_lens = replace(info, fixed_lens=True, centred_lens=True, pinhole_only=True)
+    session.set_move("zoom:28>70")
+    assert any(
+        "no film can be generated: trajectory has a lens that changes" in sentence
+        for sentence in path_warnings(session.trajectory, one_lens)
+    )
+    session.set_move("orbit:20")
+    assert path_warnings(session.trajectory, one_lens) == []
+    assert "no film can be generated" in path_warnings(session.trajectory.replace(xi=0.4), one_lens)[0]
 
 
 def test_a_picture_of_another_shape_says_what_it_loses(session):

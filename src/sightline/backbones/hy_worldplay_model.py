@@ -15,6 +15,7 @@ from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.cameras import se3
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings.protocol import Attend
+from sightline.errors import SightlineError
 
 CONTEXT_FRAMES = (
     "context_frames"  # in attention_kwargs: latent frames of earlier chunks, which do not see the last chunk
@@ -43,6 +44,9 @@ class HyWorldPlayTransformer3DModel(CameraWanTransformer3DModel):
         self.condition_embedder = ActionTimeTextEmbedding(dim, self.config.freq_dim, 6 * dim, self.config.text_dim)
         for block in self.blocks:
             block.attn1.set_processor(ContextAttnProcessor())
+
+    def enable_parallelism(self, **options: Any) -> None:
+        raise SightlineError("context_parallel is given: expected none for HY-WorldPlay, whose chunks are in order.")
 
     def forward(
         self,

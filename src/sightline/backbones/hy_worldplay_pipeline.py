@@ -61,7 +61,7 @@ class HyWorldPlayPipeline(WanImageToVideoPipeline):
         )
         latents[:, :, :1] = first
         text = text.to(self.transformer.dtype)
-        with self.progress_bar(total=len(latents[0, 0]) // HY_CHUNK * num_inference_steps) as bar:
+        with self.progress_bar(total=latents.shape[2] // HY_CHUNK * num_inference_steps) as bar:
             for start in range(0, latents.shape[2], HY_CHUNK):
                 for step in range(num_inference_steps):
                     latents = self._denoise(latents, start, step, text, camera)
