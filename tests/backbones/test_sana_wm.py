@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from sightline.cameras import moves
 from sightline.errors import SightlineError
 from sightline.generation.generate import generate
 from sightline.generation.memory import estimate
+from sightline.generation.model import Model, ModelOptions
 from tests.backbones.sana_wm import sana_wm_pipeline, write_sana_wm
 
 SIZE = {"frames": 9, "width": 96, "height": 64}
@@ -114,12 +116,7 @@ def test_damaged_weights_are_named_before_they_are_read(folder, tmp_path):
             r"bias has shape \(3,\), expected \(48,\)",
         ),
     ):
-        copy = tmp_path / message[:5]
-        for part in folder.rglob("*"):
-            if part.is_file():
-                target = copy / part.relative_to(folder)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(part.read_bytes())
+        copy = shutil.copytree(folder, tmp_path / message[:5])
         weights = copy / "transformer" / "diffusion_pytorch_model.safetensors"
         state = load_file(weights)
         change(state)
@@ -128,7 +125,20 @@ def test_damaged_weights_are_named_before_they_are_read(folder, tmp_path):
             sl.load_pipeline(copy)
 
 
-def test_other_cameras_and_options_are_refused(folder):
+def test_pickles_and_missing_files_are_refused(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    weights = copy / "transformer" / "diffusion_pytorch_model.safetensors"
+    weights.rename(weights.with_suffix(".bin"))
+    with pytest.raises(SightlineError, match=r"diffusion_pytorch_model\.bin is a pickle file"):
+        sl.load_pipeline(copy)
+    weights.with_suffix(".bin").unlink()
+    with pytest.raises(SightlineError, match=r"transformer holds no \.safetensors file"):
+        sl.load_pipeline(copy)
+
+
+def test_other_cameras_and_options_are_refused(folder, tmp_path):
+    with pytest.raises(SightlineError, match="which has a camera of its own: expected none"):
+        _ = Model(ModelOptions(str(folder), tmp_path)).info  # before anything is loaded
     with pytest.raises(SightlineError, match="which has a camera of its own: expected none"):
         sl.load_pipeline(folder, camera=sl.Scope())
     with pytest.raises(SightlineError, match="vae is no option of load_pipeline"):

@@ -11,9 +11,9 @@ import torch
 from diffusers import AutoencoderKLLTX2Video, DiffusionPipeline, SanaWMTransformer3DModel
 
 from sightline.backbones.released_files import ReleasedWeights, require_same_tensors
+from sightline.backbones.sana_wm_config import require_no_camera
 from sightline.backbones.stock import SAFETENSORS, SanaWMPipeline
 from sightline.cameras.trajectory import Trajectory
-from sightline.errors import SightlineError
 
 _FAMILY = "SANA-WM"
 _CHECKED: dict[str, Any] = {"transformer": SanaWMTransformer3DModel, "vae": AutoencoderKLLTX2Video}
@@ -26,10 +26,7 @@ def load_sana_wm(
 
     Names and shapes of the transformer's and of the VAE's tensors are checked first: diffusers would leave a missing one random.
     """
-    if camera is not None:
-        raise SightlineError(
-            f"camera is {str(camera)!r}, but model {str(model)!r} is {_FAMILY}, which has a camera of its own: expected none."
-        )
+    require_no_camera(model, camera)
     folder = Path(model)
     if not folder.is_dir():
         folder = Path(DiffusionPipeline.download(str(model), **SAFETENSORS, **hub_options))

@@ -9,6 +9,7 @@ from typing import Any
 from sightline.backbones.wan_configs import Defaults
 from sightline.cameras.token_grid import TokenStride
 from sightline.checks import whole_number
+from sightline.errors import SightlineError
 
 SANA_WM = "SanaWMPipeline"  # the pipeline's class in model_index.json
 SANA_WM_DEFAULTS = Defaults(num_frames=161, width=1280, height=704, num_inference_steps=60, guidance_scale=5.0)
@@ -35,6 +36,14 @@ SANA_WM_RELEASE = SanaWMConfig(
     },
     stride=TokenStride(frames=8, height=32, width=32),
 )
+
+
+def require_no_camera(model: object, camera: object) -> None:
+    """Refuse camera weights beside SANA-WM."""
+    if camera is not None:
+        raise SightlineError(
+            f"camera is {str(camera)!r}, but model {str(model)!r} is SANA-WM, which has a camera of its own: expected none."
+        )
 
 
 def sana_wm_stride(configs: Mapping[str, Mapping[str, Any]]) -> TokenStride:

@@ -117,11 +117,14 @@ class Model:
         """The configuration files. None for untrained models, which have none."""
         from sightline.backbones import shipped
         from sightline.backbones.model_info import read_configs
+        from sightline.backbones.sana_wm_config import SANA_WM, require_no_camera
 
         name = self.options.model
         if name is not None and name.startswith("tiny:"):
             return None
         configs = read_configs(str(shipped.base()) if name in (None, "lab") else str(name))
+        if configs[""].get("_class_name") == SANA_WM:
+            require_no_camera(name, self.options.camera)
         if self.camera is None:  # importing diffusers takes seconds, which a preview of a path does not need
             return configs
         from sightline.backbones.released import released_configs
