@@ -14,10 +14,11 @@ from diffusers import WanTransformer3DModel
 
 import sightline as sl
 from sightline.backbones.hy_worldplay import HyWorldPlay
+from sightline.backbones.hy_worldplay_memory import context_frames, overlap
 from sightline.backbones.hy_worldplay_model import CONTEXT_FRAMES, actions, frame_poses
 from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.released import read_released, released_configs
-from sightline.cameras import moves
+from sightline.cameras import moves, se3
 from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings.rotary import apply_rope
@@ -170,9 +171,25 @@ def test_a_later_chunk_does_not_change_an_earlier_one(pipe):
     assert not torch.equal(latents[0][:, :, 4:], latents[1][:, :, 4:])
 
 
+def test_a_chunk_sees_the_latest_frames_and_the_chunk_that_shows_its_view():
+    """A camera that turns away and back: what it saw first is in its memory when it returns."""
+    degrees = torch.cat([torch.linspace(0, 90, 20), torch.linspace(90, 0, 12)]).double()  # of 32 latent frames
+    rotations = se3.axis_rotation("y", degrees.deg2rad())
+    poses = se3.inverse(se3.from_parts(rotations, torch.zeros(32, 3, dtype=torch.float64)))
+    assert context_frames(poses, 0) == [] and context_frames(poses, 12) == list(range(12))
+    assert context_frames(poses, 28) == [0, 1, 2, 3, *range(16, 28)]
+    assert overlap(poses[:1], poses[:1]) == 1.0 and overlap(poses[:1], poses[19:20]) == 0.0
+    assert 0.4 < overlap(poses[:1], poses[6:7]) < 0.6  # 28 degrees further, in a view 60 degrees wide
+
+
+def test_a_long_video_is_generated_with_memory(pipe):
+    long = {**SIZE, "frames": 77}  # the fifth chunk sees 16 of 16 earlier latent frames, in four steps each
+    assert len(generate(pipe, IMAGE, "a room", moves.pan(20, **long))) == 77
+
+
 def test_facts_of_the_model(pipe, tmp_path):
     info = ModelInfo.of(pipe)
-    assert info.only_num_frames == (13, 29, 45, 61) and info.needs_camera and not info.takes_text_alone
+    assert info.latent_chunk == 4 and info.needs_camera and not info.takes_text_alone
     assert (info.defaults.num_inference_steps, info.defaults.guidance_scale) == (4, 1.0)
     index = {"expand_timesteps": True}
     configs = {"": index, "vae": pipe.vae.config, **released_configs(releases.write_hy(tmp_path))}
@@ -182,7 +199,7 @@ def test_facts_of_the_model(pipe, tmp_path):
 @pytest.mark.parametrize(
     "path, options, message",
     [
-        (moves.pan(20, **{**SIZE, "frames": 17}), {}, r"num_frames is 17: expected 13, 29, 45 or 61 for this model"),
+        (moves.pan(20, **{**SIZE, "frames": 17}), {}, r"num_frames is 17: expected 16 n - 3 .* the nearest is 13"),
         (moves.pan(20, **SIZE), {"num_inference_steps": 8}, r"num_inference_steps is 8 .* expected 4 and 1"),
         (
             moves.pan(20, **SIZE),

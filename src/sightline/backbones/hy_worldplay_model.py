@@ -17,9 +17,8 @@ from sightline.cameras.tokens import CameraTokens
 from sightline.encodings.protocol import Attend
 from sightline.errors import SightlineError
 
-CONTEXT_FRAMES = (
-    "context_frames"  # in attention_kwargs: latent frames of earlier chunks, which do not see the last chunk
-)
+# In attention_kwargs: how many latent frames are of earlier chunks, which do not see the last chunk; and the actions of all.
+CONTEXT_FRAMES, ACTION = "context_frames", "action"
 
 _STILL_DEGREES, _STILL_UNITS = (
     0.05,
@@ -35,7 +34,8 @@ class HyWorldPlayTransformer3DModel(CameraWanTransformer3DModel):
     """CameraWanTransformer3DModel that also adds the embedded action of each latent frame to that of its timestep.
 
     `attention_kwargs` may hold "context_frames": so many first latent frames attend to one another alone, and the others to
-    all. That equals the release's cache of keys and values, which it fills in a pass over the earlier frames.
+    all. That equals the release's cache of keys and values, which it fills in a pass over the earlier frames. "action" [1, t]
+    are the actions of the latent frames, by default those of their cameras.
     """
 
     def __init__(self, **config: Any) -> None:
@@ -58,11 +58,12 @@ class HyWorldPlayTransformer3DModel(CameraWanTransformer3DModel):
         attention_kwargs: dict[str, Any] | None = None,
     ) -> Any:
         others = dict(attention_kwargs or {})
-        frames, camera = others.pop(CONTEXT_FRAMES, 0), others.get("camera")
+        frames, action, camera = others.pop(CONTEXT_FRAMES, 0), others.pop(ACTION, None), others.get("camera")
         processors = [block.attn1.processor for block in self.blocks]
         try:
             if isinstance(camera, CameraTokens):
-                self.condition_embedder.action = actions(frame_poses(camera)).to(hidden_states.device)
+                action = actions(frame_poses(camera)) if action is None else action
+                self.condition_embedder.action = action.to(hidden_states.device)
                 for processor in processors:
                     processor.context_tokens = frames * camera.grid.tokens_per_frame
             inputs = (hidden_states, timestep, encoder_hidden_states, encoder_hidden_states_image)

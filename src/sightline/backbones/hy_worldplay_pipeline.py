@@ -10,7 +10,8 @@ from diffusers.pipelines.wan.pipeline_output import WanPipelineOutput
 from diffusers.utils.torch_utils import get_module_execution_device
 from torch import Tensor
 
-from sightline.backbones.hy_worldplay_model import CONTEXT_FRAMES
+from sightline.backbones.hy_worldplay_memory import context_frames
+from sightline.backbones.hy_worldplay_model import ACTION, CONTEXT_FRAMES, actions, frame_poses
 from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.stock import WanImageToVideoPipeline
 from sightline.backbones.wan_configs import HY_CHUNK, HY_TIMESTEPS
@@ -22,10 +23,10 @@ _CLEAN = 14.0  # the timestep that the release gives to the first frame and to e
 
 
 class HyWorldPlayPipeline(WanImageToVideoPipeline):
-    """WanImageToVideoPipeline that denoises the video in chunks, each of which sees all earlier ones.
+    """WanImageToVideoPipeline that denoises the video in chunks, each of which sees earlier ones (`context_frames`).
 
-    The release's own pipeline chooses 16 earlier frames once a video has more than 16 latent frames. That is not done here, so
-    longer videos are refused. The latents of the first frame are the mean of the VAE's distribution, not a sample.
+    Unlike in the release, the latents of the first frame are the mean of the VAE's distribution, not a sample, and the points
+    that choose the memory are always the same.
     """
 
     @torch.no_grad()
@@ -61,10 +62,18 @@ class HyWorldPlayPipeline(WanImageToVideoPipeline):
         )
         latents[:, :, :1] = first
         text = text.to(self.transformer.dtype)
+        poses = frame_poses(camera)  # [1, t, 4, 4]
+        action = actions(poses)
         with self.progress_bar(total=latents.shape[2] // HY_CHUNK * num_inference_steps) as bar:
             for start in range(0, latents.shape[2], HY_CHUNK):
+                seen = [*context_frames(poses[0], start), *range(start, start + HY_CHUNK)]
+                conditions = {
+                    "camera": of_frames(camera, seen),
+                    ACTION: action[:, seen],
+                    CONTEXT_FRAMES: len(seen) - HY_CHUNK,
+                }
                 for step in range(num_inference_steps):
-                    latents = self._denoise(latents, start, step, text, camera)
+                    latents = self._denoise(latents, seen, step, text, conditions)
                     if callback_on_step_end is not None:
                         timestep = torch.tensor(HY_TIMESTEPS[step])
                         latents = callback_on_step_end(self, step, timestep, {"latents": latents})["latents"]
@@ -73,24 +82,23 @@ class HyWorldPlayPipeline(WanImageToVideoPipeline):
         self.maybe_free_model_hooks()
         return WanPipelineOutput(frames=video) if return_dict else (video,)
 
-    def _denoise(self, latents: Tensor, start: int, step: int, text: Tensor, camera: CameraTokens) -> Tensor:
-        """One Euler step of the chunk that begins at latent frame `start`. latents: [1, C, t, H, W]."""
-        end, now = start + HY_CHUNK, HY_TIMESTEPS[step]
-        after = HY_TIMESTEPS[step + 1] if step + 1 < len(HY_TIMESTEPS) else 0.0
-        noisy = slice(max(start, 1), end)  # the first frame is given
-        timesteps = torch.full((1, end), _CLEAN, device=latents.device)
-        timesteps[:, noisy] = now
-        per_frame = camera.grid.tokens_per_frame
-        seen = CameraTokens(camera.rows[:, : end * per_frame], TokenGrid(end, camera.grid.rows, camera.grid.columns))
+    def _denoise(
+        self, latents: Tensor, seen: list[int], step: int, text: Tensor, conditions: dict[str, Any]
+    ) -> Tensor:  # [1, C, t, H, W] -> [1, C, t, H, W]
+        """One Euler step of the chunk in the last of the latent frames `seen`."""
+        now, after = (*HY_TIMESTEPS, 0.0)[step : step + 2]
+        noisy = [frame for frame in seen[-HY_CHUNK:] if frame > 0]  # the first frame is given
+        timesteps = torch.full((1, len(seen)), _CLEAN, device=latents.device)
+        timesteps[:, -len(noisy) :] = now
         velocity = self.transformer(
-            hidden_states=latents[:, :, :end].to(self.transformer.dtype),
-            timestep=timesteps.repeat_interleave(per_frame, dim=1),
+            hidden_states=latents[:, :, seen].to(self.transformer.dtype),
+            timestep=timesteps.repeat_interleave(conditions["camera"].grid.tokens_per_frame, dim=1),
             encoder_hidden_states=text,
-            attention_kwargs={"camera": seen, CONTEXT_FRAMES: start},
+            attention_kwargs=conditions,
             return_dict=False,
         )[0]
         latents = latents.clone()
-        latents[:, :, noisy] += (after - now) / 1000 * velocity[:, :, noisy].to(latents.dtype)
+        latents[:, :, noisy] += (after - now) / 1000 * velocity[:, :, -len(noisy) :].to(latents.dtype)
         return latents
 
     def _decode(self, latents: Tensor, output_type: str) -> Any:
@@ -101,3 +109,10 @@ class HyWorldPlayPipeline(WanImageToVideoPipeline):
         )
         video = self.vae.decode(latents * std + mean, return_dict=False)[0]
         return self.video_processor.postprocess_video(video, output_type=output_type)
+
+
+def of_frames(camera: CameraTokens, frames: list[int]) -> CameraTokens:
+    """The tokens of some latent frames."""
+    grid = camera.grid
+    rows = camera.rows.unflatten(1, (grid.frames, grid.tokens_per_frame))[:, frames].flatten(1, 2)
+    return CameraTokens(rows, TokenGrid(len(frames), grid.rows, grid.columns))

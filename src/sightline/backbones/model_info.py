@@ -14,8 +14,8 @@ from sightline.backbones.wan_configs import (
     FUN_5B,
     FUN_21_14B,
     FUN_A14B,
+    HY_CHUNK,
     HY_DEFAULTS,
-    HY_NUM_FRAMES,
     HY_WORLDPLAY,
     I2V_A14B,
     T2V_A14B,
@@ -62,7 +62,7 @@ class ModelInfo:
     fixed_lens: bool = False  # whether they know one lens alone
     centred_lens: bool = False  # whether they know no principal point off the middle
     needs_camera: bool = False  # whether the model cannot run without a camera, which is then part of it
-    only_num_frames: tuple[int, ...] = ()  # the lengths that it can generate, where not all are
+    latent_chunk: int = 1  # latent frames that it generates at a time, whose multiple a video has
     is_distilled: bool = False  # whether it only works with its own number of steps and guidance
 
     @classmethod
@@ -185,10 +185,12 @@ class ModelInfo:
             raise SightlineError(
                 f"num_frames is {num_frames}: expected {self.stride.frames} n + 1 for this model, the nearest is {nearest}."
             )
-        if self.only_num_frames and num_frames not in self.only_num_frames:
+        chunk = self.latent_chunk * self.stride.frames
+        if (num_frames + self.stride.frames - 1) % chunk:
+            nearest = max(round((num_frames + self.stride.frames - 1) / chunk), 1) * chunk - self.stride.frames + 1
             raise SightlineError(
-                f"num_frames is {num_frames}: expected {', '.join(map(str, self.only_num_frames[:-1]))} or "
-                f"{self.only_num_frames[-1]} for this model, which generates whole chunks."
+                f"num_frames is {num_frames}: expected {chunk} n - {self.stride.frames - 1} for this model, which generates "
+                f"chunks; the nearest is {nearest}."
             )
         most = (self.rope_max_seq_len - 1) * self.stride.frames + 1
         if num_frames > most:
@@ -203,7 +205,7 @@ _HY_WORLDPLAY: dict[str, Any] = {
     "pinhole_only": True,
     "centred_lens": True,
     "needs_camera": True,
-    "only_num_frames": HY_NUM_FRAMES,
+    "latent_chunk": HY_CHUNK,
     "is_distilled": True,
 }
 

@@ -151,10 +151,8 @@ DREAMX_5B = replace(
 )
 WAN_CONFIGS = {"TI2V-5B": TI2V_5B, "I2V-A14B": I2V_A14B, "T2V-A14B": T2V_A14B}
 
-# HY-WorldPlay-5B on TI2V-5B: the class of its transformer, the latent frames of a chunk, and the timesteps of its steps. Its
-# pipeline chooses which earlier frames a chunk sees from the fifth chunk on, which is not done here.
+# HY-WorldPlay-5B on TI2V-5B: the class of its transformer, the latent frames of a chunk, and the timesteps of its steps.
 HY_WORLDPLAY = "HyWorldPlayTransformer3DModel"
-HY_CHUNK, HY_MAX_CHUNKS = 4, 4
+HY_CHUNK = 4
 HY_TIMESTEPS = (1000.0, 960.0, 888.8889, 727.2728)
-HY_NUM_FRAMES = tuple(4 * (HY_CHUNK * chunks - 1) + 1 for chunks in range(1, HY_MAX_CHUNKS + 1))
-HY_DEFAULTS = Defaults(HY_NUM_FRAMES[-1], width=1280, height=704, num_inference_steps=4, guidance_scale=1.0)
+HY_DEFAULTS = Defaults(num_frames=61, width=1280, height=704, num_inference_steps=4, guidance_scale=1.0)

@@ -14,6 +14,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from sightline.backbones.hy_worldplay_memory import WINDOW
 from sightline.backbones.model_info import Configs, ModelInfo
 from sightline.backbones.stock import EXPERTS
 from sightline.cameras.token_grid import TokenGrid
@@ -71,7 +72,8 @@ def estimate(
     weights = {name: sum(p.numel() for p in part.parameters()) * sizes[name] for name, part in parts.items()}
     blocks = {name: _largest_block(part) * sizes[name] for name, part in parts.items()}
     grid, vae = info.grid(num_frames, width, height), parts["vae"]
-    tokens = grid.num_tokens * (2 if camera_guidance else 1)
+    frames = min(grid.frames, WINDOW + info.latent_chunk) if info.latent_chunk > 1 else grid.frames
+    tokens = frames * grid.tokens_per_frame * (2 if camera_guidance else 1)
     video = num_frames * height * width * 3 * 4
     if is_sana_wm:
         denoising = (
