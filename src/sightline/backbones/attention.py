@@ -100,6 +100,21 @@ class CameraWanAttnProcessor(WanAttnProcessor):
         return query, key, value, state
 
 
+class BlindWanAttnProcessor(WanAttnProcessor):
+    """The stock processor, for layers that receive camera rows and do not use them."""
+
+    def __call__(
+        self,
+        attn: WanAttention,
+        hidden_states: Tensor,
+        encoder_hidden_states: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        rotary_emb: tuple[Tensor, ...] | None = None,  # cos, sin, camera rows
+    ) -> Tensor:
+        assert rotary_emb is not None
+        return super().__call__(attn, hidden_states, encoder_hidden_states, attention_mask, rotary_emb[:2])
+
+
 class CameraRotaryPosEmbed(WanRotaryPosEmbed):
     """The RoPE tables and, beside them, the camera rows of the call in progress ([B or 1, N, 0] without a camera)."""
 

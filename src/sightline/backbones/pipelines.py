@@ -1,4 +1,4 @@
-"""Loading stock Wan pipelines, and adding a camera to their transformers."""
+"""Loading stock pipelines, and adding a camera to their transformers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+import diffusers
 import torch
-from diffusers import AutoencoderKLWan, DiffusionPipeline, WanTransformer3DModel
+from diffusers import DiffusionPipeline, WanTransformer3DModel
 
 from sightline.backbones import shipped
+from sightline.backbones.camera_transformer import CameraTransformer
 from sightline.backbones.camera_weights import is_camera_weights, load_camera, require_same_backbone, save_camera
+from sightline.backbones.families import family_of, require_family
 from sightline.backbones.model_info import read_configs
+from sightline.backbones.models import add_camera, camera_class, saved_class
 from sightline.backbones.packed_weights import load_component, packed_files
 from sightline.backbones.released import insert_released, load_released, read_released
-from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyWanPipeline, WanImageToVideoPipeline, model_errors
+from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyPipeline, WanImageToVideoPipeline, model_errors
 from sightline.backbones.tiny import tiny_by_name
-from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.devices import as_device, as_dtype
 from sightline.documents import read_json
 from sightline.encodings import Encoding
@@ -47,8 +50,8 @@ def load_pipeline(
     dtype: str | torch.dtype | None = None,
     device: str | torch.device | None = None,
     **options: Any,
-) -> AnyWanPipeline:
-    """Load a stock diffusers Wan pipeline, with a camera in its transformers.
+) -> AnyPipeline:
+    """Load a stock diffusers pipeline, with a camera in its transformers. docs/backbones.md lists the models.
 
     model: a hub id such as "Wan-AI/Wan2.2-TI2V-5B-Diffusers", or a folder in the same layout. "lab" is the small model that
         ships with this package; None is the lab model with its shipped camera weights. "tiny:ti2v-5b", "tiny:i2v-a14b",
@@ -81,26 +84,27 @@ def load_pipeline(
         packed = {} if tiny else _packed_parts(Path(model), dtype)
         options = packed | options
         if "vae" not in options and tiny is None:
-            options["vae"] = load_vae(model, {name: options[name] for name in HUB_OPTIONS if name in options})
+            hub_options = {name: options[name] for name in HUB_OPTIONS if name in options}
+            family = require_family(model, DiffusionPipeline.load_config(model, **hub_options).get("_class_name"))
+            if family.float32_vae:
+                options["vae"] = load_vae(model, hub_options)
         # DiffusionPipeline finds the class, but takes no transformer; only image-to-video pipelines are packed.
         pipeline_class = WanImageToVideoPipeline if packed else DiffusionPipeline
         pipe = tiny or pipeline_class.from_pretrained(model, dtype=dtype, **options, **SAFETENSORS)
-    if not isinstance(pipe, AnyWanPipeline):
-        raise SightlineError(f"model {str(model)!r} is a {type(pipe).__name__}: expected a Wan pipeline.")
+    require_pipeline(pipe)
     if camera is not None:
         attach_camera(pipe, camera)
     return pipe.to(device)
 
 
-def load_vae(model: str | Path, hub_options: Mapping[str, Any] | None = None) -> AutoencoderKLWan:
+def load_vae(model: str | Path, hub_options: Mapping[str, Any] | None = None) -> Any:
     """The VAE of a saved model in float32, which may be packed."""
-    folder = Path(model) / "vae"
+    folder, hub_options = Path(model) / "vae", hub_options or {}
+    family = require_family(model, DiffusionPipeline.load_config(model, **hub_options).get("_class_name"))
+    vae_class: Any = getattr(diffusers, family.vae)
     if packed_files(folder):
-        vae: AutoencoderKLWan = load_component(AutoencoderKLWan, folder, torch.float32)
-        return vae
-    return AutoencoderKLWan.from_pretrained(
-        model, subfolder="vae", dtype=torch.float32, **SAFETENSORS, **(hub_options or {})
-    )
+        return load_component(vae_class, folder, torch.float32)
+    return vae_class.from_pretrained(model, subfolder="vae", dtype=torch.float32, **SAFETENSORS, **hub_options)
 
 
 def load_transformer(model: str | Path, component: str = "transformer", dtype: torch.dtype = torch.float32) -> Any:
@@ -111,7 +115,7 @@ def load_transformer(model: str | Path, component: str = "transformer", dtype: t
     model = shipped.resolve(model)
     with model_errors(model):
         require_component(model, component, saved_components(model))
-        transformer_class = _transformer_class(model, component)
+        transformer_class: Any = saved_class(_transformer_config(model, component))
         if packed_files(Path(model) / component):
             return load_component(transformer_class, Path(model) / component, dtype)
         return transformer_class.from_pretrained(model, subfolder=component, dtype=dtype, **SAFETENSORS)
@@ -127,12 +131,10 @@ def empty_transformer(model: str | Path, component: str) -> tuple[Any, Path]:
     model = shipped.resolve(model)
     with model_errors(model):
         require_component(model, component, saved_components(model))
-        transformer_class = _transformer_class(model, component)
+        config = _transformer_config(model, component)
         with torch.device("meta"):
-            empty = transformer_class.from_config(WanTransformer3DModel.load_config(model, subfolder=component))
-        config = empty.config
-        # The RoPE tables are in no file: they are computed.
-        empty.rope = type(empty.rope)(config.attention_head_dim, config.patch_size, config.rope_max_seq_len)
+            empty: Any = saved_class(config).from_config(config)  # type: ignore[attr-defined]
+        camera_class(empty).compute_buffers(empty)
         folder = Path(model) if Path(model).is_dir() else Path(_download(str(model), component))
     return empty, folder / component
 
@@ -158,9 +160,9 @@ def require_component(model: str | Path, component: str, components: Collection[
         raise SightlineError(f"component is {component!r}: {model} has no such part.")
 
 
-def _transformer_class(model: str | Path, component: str) -> Any:
-    config = WanTransformer3DModel.load_config(model, subfolder=component)
-    return CameraWanTransformer3DModel if "encoding" in config else WanTransformer3DModel
+def _transformer_config(model: str | Path, component: str) -> dict[str, Any]:
+    config: dict[str, Any] = WanTransformer3DModel.load_config(model, subfolder=component)  # of any class
+    return config
 
 
 def _download(model: str, component: str) -> str:
@@ -177,7 +179,7 @@ def _require_options(options: Mapping[str, Any], known: Collection[str]) -> None
             raise SightlineError(f"{name} is no option of load_pipeline: expected {expected}.")
 
 
-def attach_camera(pipe: AnyWanPipeline, camera: str | Path | Encoding) -> AnyWanPipeline:
+def attach_camera(pipe: AnyPipeline, camera: str | Path | Encoding) -> AnyPipeline:
     """Replace the pipeline's transformers by ones that take a camera (see load_pipeline). Changes `pipe` and returns it.
 
     A file of camera weights adds to the pipeline's own weights. A folder written by save_pretrained holds a complete
@@ -193,9 +195,7 @@ def attach_camera(pipe: AnyWanPipeline, camera: str | Path | Encoding) -> AnyWan
     models = {}
     for component, base in experts(pipe).items():
         if isinstance(camera, Encoding):
-            models[component] = CameraWanTransformer3DModel.from_transformer(
-                base, camera, component=component, copy=False
-            )
+            models[component] = add_camera(base, camera, component=component, copy=False)
         else:
             path = _expert_path(Path(camera), component, two=len(experts(pipe)) > 1)
             models[component] = _load_expert(base, path, component)
@@ -203,21 +203,20 @@ def attach_camera(pipe: AnyWanPipeline, camera: str | Path | Encoding) -> AnyWan
     return pipe
 
 
-def save_pipeline_camera(pipe: AnyWanPipeline, folder: str | Path) -> None:
+def save_pipeline_camera(pipe: AnyPipeline, folder: str | Path) -> None:
     """Write the camera weights of each expert into a folder that `load_pipeline(camera=folder)` reads."""
     for component, model in experts(pipe).items():
         save_camera(model, Path(folder) / f"{component}.safetensors", component)
 
 
-def experts(pipe: AnyWanPipeline) -> dict[str, Any]:
+def experts(pipe: AnyPipeline) -> dict[str, Any]:
     """The transformers of a pipeline by the name of their component."""
     return {name: model for name in EXPERTS if (model := getattr(pipe, name, None)) is not None}
 
 
 def require_pipeline(pipe: Any) -> None:
-    """Refuse what is not a Wan pipeline."""
-    if not isinstance(pipe, AnyWanPipeline):
-        raise SightlineError(f"pipe is a {type(pipe).__name__}: expected a diffusers Wan pipeline (see load_pipeline).")
+    """Refuse what is no pipeline of a known family."""
+    family_of(pipe)
 
 
 def _packed_parts(folder: Path, dtype: torch.dtype) -> dict[str, Any]:
@@ -249,13 +248,13 @@ def _expert_path(camera: Path, component: str, two: bool) -> Path:
     return camera
 
 
-def _load_expert(base: Any, path: Path, component: str) -> CameraWanTransformer3DModel:
+def _load_expert(base: Any, path: Path, component: str) -> CameraTransformer:
     if path.is_file():
         if not is_camera_weights(path):
             raise SightlineError(f"camera {path} holds no camera weights: expected a file written by save_camera.")
         return load_camera(base, path, component, copy=False)
     _require_camera_config(path)
-    model = CameraWanTransformer3DModel.from_pretrained(path, dtype=base.dtype)
+    model: CameraTransformer = camera_class(base).from_pretrained(path, dtype=base.dtype)
     if model.config.component not in (None, component):
         raise SightlineError(f"camera {path} was trained for {model.config.component!r}: expected {component!r}.")
     require_same_backbone(path, model.config, base)

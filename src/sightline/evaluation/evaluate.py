@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from sightline.backbones.stock import AnyWanPipeline
+from sightline.backbones.stock import AnyPipeline
 from sightline.backbones.wan_configs import Defaults
 from sightline.cameras import moves
 from sightline.checks import number, whole_number
@@ -54,7 +54,7 @@ PROTOCOLS: dict[str, _Defaults] = {
 
 
 def evaluate(
-    model: Model | AnyWanPipeline | str | Path | None = None,
+    model: Model | AnyPipeline | str | Path | None = None,
     camera: str | Path | None = None,
     *,
     protocol: Protocol = "standard",

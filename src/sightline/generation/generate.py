@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 
+from sightline.backbones.camera_transformer import CameraTransformer
+from sightline.backbones.families import Family, family_of, token_stride
 from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.pipelines import experts, require_pipeline
-from sightline.backbones.stock import AnyWanPipeline, WanImageToVideoPipeline, WanPipeline
-from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.backbones.stock import STOCK_PIPELINES, AnyPipeline
 from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.cameras.tokens import CameraTokens, LatentPose
 from sightline.cameras.trajectory import Trajectory
@@ -22,7 +25,7 @@ _SET_BY_GENERATE = {"height", "width", "num_frames", "generator", "output_type"}
 
 
 def generate(
-    pipe: AnyWanPipeline,
+    pipe: AnyPipeline,
     image: Any,  # a file, a PIL image, an array [H, W, 3], or None for text-to-video
     prompt: str,
     trajectory: Trajectory,
@@ -65,9 +68,12 @@ def generate(
     check_seed(seed)
     if reserved := sorted(set(options) & _SET_BY_GENERATE):
         raise SightlineError(f"{reserved[0]} is set by generate itself: expected trajectory or seed instead.")
-    # The models take no padding mask, so prompts must be padded as in training: to 512 tokens, or, for a small model, to
-    # the length that its own tokenizer states.
-    options.setdefault("max_sequence_length", min(512, pipe.tokenizer.model_max_length))
+    family = family_of(pipe)
+    # The models take no padding mask, so prompts must be padded as in training: to the family's length, or, for a small model,
+    # to the length that its own tokenizer states.
+    options.setdefault("max_sequence_length", min(family.max_sequence_length, pipe.tokenizer.model_max_length))
+    if family.frame_rate is not None:
+        options.setdefault(family.frame_rate, round(trajectory.fps))
     attention_kwargs: dict[str, Any] = {}
     if not blind:
         info.require_lens(trajectory)
@@ -80,8 +86,10 @@ def generate(
         attention_kwargs["camera_guidance_scale"] = float(camera_guidance_scale)
     attention_kwargs |= options.pop("attention_kwargs", None) or {}
     pipe = pipeline_for_mode(pipe, with_image=image is not None)
+    if not blind:
+        _require_one_window(pipe, options, len(trajectory))
     if image is not None:
-        options["image"] = load_image(image, trajectory.width, trajectory.height)
+        options |= first_frame(family, load_image(image, trajectory.width, trajectory.height), len(trajectory))
     frames = pipe(
         prompt=prompt,
         negative_prompt=negative_prompt,
@@ -99,22 +107,32 @@ def generate(
 
 
 def camera_tokens(
-    pipe: AnyWanPipeline, trajectory: Trajectory, *, anchor: int | None = 0, latent_pose: LatentPose = "last"
+    pipe: AnyPipeline, trajectory: Trajectory, *, anchor: int | None = 0, latent_pose: LatentPose = "last"
 ) -> CameraTokens:
     """The trajectory on this pipeline's token grid, for `pipe(..., attention_kwargs={"camera": tokens})`."""
     transformers = list(experts(pipe).values())
     for model in transformers:
-        if not isinstance(model, CameraWanTransformer3DModel):
+        if not isinstance(model, CameraTransformer):
             raise SightlineError(
                 f"the pipeline's transformer is a {type(model).__name__}, which takes no camera: load it with "
                 "load_pipeline(model, camera=...)."
             )
-    stride = TokenStride.from_vae(pipe.vae.config, transformers[0].config.patch_size)
+    stride = token_stride(pipe.vae.config, transformers[0].config)
     _require_fit(trajectory, stride)
     grid = TokenGrid.from_video(len(trajectory), trajectory.width, trajectory.height, stride)
     return CameraTokens.from_trajectory(
         trajectory, grid, anchor=anchor, latent_pose=latent_pose, temporal_stride=stride.frames
     )
+
+
+def first_frame(family: Family, image: Image.Image, num_frames: int) -> dict[str, Any]:
+    """The options of the family's pipelines that make this picture the first frame of a video."""
+    if not family.image_as_video:
+        return {"image": image}
+    unknown = Image.new("RGB", image.size, (127, 127, 127))
+    kept, made = Image.new("L", image.size, 0), Image.new("L", image.size, 255)
+    later = num_frames - 1
+    return {"video": [image] + [unknown] * later, "mask": [kept] + [made] * later}
 
 
 def _require_fit(trajectory: Trajectory, stride: TokenStride) -> None:
@@ -132,21 +150,31 @@ def _require_fit(trajectory: Trajectory, stride: TokenStride) -> None:
         )
 
 
-def pipeline_for_mode(pipe: AnyWanPipeline, with_image: bool) -> AnyWanPipeline:
+def _require_one_window(pipe: AnyPipeline, options: dict[str, Any], num_frames: int) -> None:
+    """Refuse a video that the pipeline makes window by window, without telling the model which frames a window has."""
+    parameter = signature(type(pipe).__call__).parameters.get("base_num_frames")
+    if parameter is None:
+        return
+    window = options.get("base_num_frames", parameter.default)
+    if num_frames > window:
+        raise SightlineError(
+            f"trajectory has {num_frames} frames, more than base_num_frames {window}: expected at most as many, since each "
+            "window of a longer video would get the camera of the first."
+        )
+
+
+def pipeline_for_mode(pipe: AnyPipeline, with_image: bool) -> AnyPipeline:
     """The image-to-video or the text-to-video pipeline over the same components; refused where the model cannot do it."""
-    does_both = bool(pipe.config.expand_timesteps)  # TI2V-5B
-    has_image_channels = pipe.transformer.config.in_channels > pipe.vae.config.z_dim
-    if with_image and not (does_both or has_image_channels):
+    family = family_of(pipe)
+    takes = family.takes(pipe.config, pipe.transformer.config, pipe.vae.config)
+    if with_image and "image" not in takes:
         raise SightlineError("image was given but this model is text-to-video only: expected image=None.")
-    if not with_image and has_image_channels:
+    if not with_image and "text" not in takes:
         raise SightlineError("image is missing: expected a first frame, since this model is image-to-video only.")
-    pipeline_class = WanImageToVideoPipeline if with_image else WanPipeline
+    pipeline_class = STOCK_PIPELINES[family.image_pipeline if with_image else family.text_pipeline]
     if isinstance(pipe, pipeline_class):
         return pipe
-    flags = {name: pipe.config[name] for name in ("boundary_ratio", "expand_timesteps")}
-    components = {
-        name: part for name, part in pipe.components.items() if name not in ("image_encoder", "image_processor")
-    }
-    converted = pipeline_class(**components, **flags)
+    parts = {**pipe.config, **pipe.components}  # flags such as boundary_ratio, and models
+    converted = pipeline_class(**{name: parts[name] for name in signature(pipeline_class).parameters if name in parts})
     converted.set_progress_bar_config(**getattr(pipe, "_progress_bar_config", {}))
     return converted

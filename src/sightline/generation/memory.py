@@ -13,6 +13,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from sightline.backbones.families import Family, family_of_config
 from sightline.backbones.model_info import Configs, ModelInfo
 from sightline.backbones.stock import EXPERTS
 from sightline.errors import SightlineError
@@ -62,7 +63,8 @@ def estimate(
 ) -> Estimate:
     """The memory for one video. camera_guidance: its two passes are one batch. tiled: the VAE decodes tile by tile."""
     info, size = ModelInfo.from_configs(configs), dtype.itemsize
-    parts = {name: _on_meta(name, config) for name, config in configs.items() if name}
+    family = family_of_config(configs[""])
+    parts = {name: _on_meta(name, config, family) for name, config in configs.items() if name}
     weights = {
         name: sum(p.numel() for p in part.parameters()) * (4 if name == "vae" else size) for name, part in parts.items()
     }
@@ -117,24 +119,25 @@ def _advice(needs: Estimate, offload: str, free: int, tiled: bool) -> str:
     )
 
 
-def _on_meta(name: str, config: Mapping[str, Any]) -> Any:
+def _on_meta(name: str, config: Mapping[str, Any], family: Family) -> Any:
     """The component without its weights."""
-    from diffusers import AutoencoderKLWan, WanTransformer3DModel
-    from transformers import UMT5Config, UMT5EncoderModel
+    import diffusers
+    import transformers
 
-    from sightline.backbones.wan import CameraWanTransformer3DModel
+    from sightline.backbones.models import camera_class_of
 
     try:
         with torch.device("meta"):
             if name == "text_encoder":
-                return UMT5EncoderModel(UMT5Config.from_dict(dict(config)))
-            if name == "vae":
-                return AutoencoderKLWan.from_config(dict(config))
-            kind = CameraWanTransformer3DModel if "encoding" in config else WanTransformer3DModel
+                kind: Any = getattr(transformers, family.text_encoder)
+                return kind(kind.config_class.from_dict(dict(config)))
+            kind = getattr(diffusers, family.vae if name == "vae" else family.transformer)
+            if "encoding" in config:
+                kind = camera_class_of(kind)
             return kind.from_config(dict(config))
     except (TypeError, ValueError, KeyError) as error:
         raise SightlineError(
-            f"the configuration of the {name} is not valid ({error}): expected that of a Wan pipeline."
+            f"the configuration of the {name} is not valid ({error}): expected that of such a pipeline."
         ) from None
 
 

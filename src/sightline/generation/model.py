@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import torch
 
     from sightline.backbones.model_info import Configs, ModelInfo
-    from sightline.backbones.stock import AnyWanPipeline
+    from sightline.backbones.stock import AnyPipeline
     from sightline.encodings import Encoding
     from sightline.generation.plan import Plan
 
@@ -72,7 +72,7 @@ class Model:
     options: ModelOptions
     device: torch.device = field(default_factory=_default_device)
     processes: int = 1
-    on_load: Callable[[AnyWanPipeline], None] = lambda pipe: None
+    on_load: Callable[[AnyPipeline], None] = lambda pipe: None
     digests: dict[str, str] = field(default_factory=dict)  # of each component's weights, once they are loaded
     encoding: Encoding | None = None  # added untrained instead of camera weights, to measure what it costs
     _fitting: set[tuple[int, int, int, bool]] = field(default_factory=set)  # videos that were found to fit into memory
@@ -181,7 +181,7 @@ class Model:
         return self.options.model in (None, "lab") and pixels <= usual
 
     @cached_property
-    def pipe(self) -> AnyWanPipeline:
+    def pipe(self) -> AnyPipeline:
         """The pipeline, loaded on first use and placed on its device."""
         import torch
         from safetensors import SafetensorError
@@ -213,7 +213,7 @@ class Model:
         return pipe
 
     @classmethod
-    def of(cls, pipe: AnyWanPipeline) -> Model:
+    def of(cls, pipe: AnyPipeline) -> Model:
         """The model of a pipeline that the caller has loaded and placed."""
         model = cls(ModelOptions(), device=pipe.device)
         model.__dict__["pipe"] = pipe
@@ -222,7 +222,7 @@ class Model:
         model.__dict__["files"] = dict(model.digests)
         return model
 
-    def _note_digests(self, pipe: AnyWanPipeline) -> None:
+    def _note_digests(self, pipe: AnyPipeline) -> None:
         """Digests of the weights of each component, and of its camera parameters separately."""
         from torch.nn import ModuleList
 
@@ -234,7 +234,7 @@ class Model:
             if hasattr(part, "encoding_layers"):
                 self.digests[f"camera of {name}"] = weights_digest(ModuleList(part.encoding_layers))
 
-    def _place(self, pipe: AnyWanPipeline, models: list[Any]) -> None:
+    def _place(self, pipe: AnyPipeline, models: list[Any]) -> None:
         options, device = self.options, self.device
         if options.tiled_decode:
             pipe.vae.enable_tiling()

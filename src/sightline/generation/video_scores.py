@@ -10,7 +10,7 @@ import torch
 
 from sightline.backbones.inspect import score_terms
 from sightline.backbones.pipelines import experts
-from sightline.backbones.stock import AnyWanPipeline
+from sightline.backbones.stock import AnyPipeline
 from sightline.cameras.token_grid import TEMPORAL_STRIDE
 from sightline.checks import check_seed, number
 from sightline.data.clip import Clip
@@ -44,7 +44,7 @@ class VideoScoreTerms:
 
 @torch.no_grad()
 def video_score_terms(
-    pipe: AnyWanPipeline,
+    pipe: AnyPipeline,
     clip: Clip,
     *,
     layer: int,
@@ -93,7 +93,7 @@ def video_score_terms(
 
 
 def _model_inputs(
-    pipe: AnyWanPipeline, clip: Clip, sigma: float, seed: int, tokens_per_frame: int
+    pipe: AnyPipeline, clip: Clip, sigma: float, seed: int, tokens_per_frame: int
 ) -> dict[str, torch.Tensor]:
     encoder = ClipEncoder(pipe)
     length = min(512, pipe.tokenizer.model_max_length)

@@ -11,10 +11,11 @@ import torch.distributed as dist
 from torch import nn
 
 from sightline.backbones.accelerate import accelerate
+from sightline.backbones.camera_transformer import CameraTransformer
 from sightline.backbones.camera_weights import load_camera
+from sightline.backbones.models import add_camera
 from sightline.backbones.pipelines import empty_transformer, is_packed, load_transformer, pipeline_config
 from sightline.backbones.stock import EXPERTS
-from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.backbones.weights_digest import files_digest, weights_digest
 from sightline.encodings import encoding_from_config
 from sightline.errors import SightlineError
@@ -74,8 +75,8 @@ def build_model(base: Any, config: ModelConfig) -> nn.Module:
         # Runs that leave the backbone alone are exported as camera weights again, so LoRA must stay apart from the weights.
         keep_lora = config.trainable in ("lora", "encoding")
         model = load_camera(model, config.camera, config.component, copy=False, keep_lora=keep_lora)
-    elif encoding is not None and not isinstance(model, CameraWanTransformer3DModel):
-        model = CameraWanTransformer3DModel.from_transformer(model, encoding, copy=False)
+    elif encoding is not None and not isinstance(model, CameraTransformer):
+        model = add_camera(model, encoding, copy=False)
     if encoding is not None and not model.encoding.computes_as(encoding):
         where = "model.camera" if config.camera is not None else "model.base"
         raise SightlineError(f"model.encoding is {encoding}: {where} carries {model.encoding}; leave one of them out.")
