@@ -66,7 +66,7 @@ class LayerStrengths:
 @torch.no_grad()
 def ray_form(model: CameraTransformer) -> RayForm:
     """M = E_q^T E_k of every layer and head, and its distance from the reciprocal form. SCoPE with linear E only."""
-    layers = [_scope_layer(model, index) for index in range(len(model.encoding_layers))]
+    layers = [_scope_layer(model, index) for index in range(len(_layers(model)))]
     if layers[0].settings.projection != "linear":
         raise SightlineError("ray_form reads M = E_q^T E_k: expected SCoPE with projection='linear', found 'mlp'.")
     e_q = torch.stack([layer.project_q.float().unflatten(0, (layer.heads, -1)) for layer in layers])  # [L, H, D, 7]
@@ -140,7 +140,7 @@ def layer_strengths(
     model: CameraTransformer, magnitudes: Sequence[float] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 ) -> LayerStrengths:
     """The alphas of every layer, 1 for an encoding that has none, and its mean gate at some |m|."""
-    layers = [_additive_layer(model, index) for index in range(len(model.encoding_layers))]
+    layers = [_additive_layer(model, index) for index in range(len(_layers(model)))]
     alpha = torch.tensor([[float(getattr(layer, f"alpha_{side}", 1.0)) for side in "qk"] for layer in layers])
     if not all(isinstance(layer, GatedLayer) and hasattr(layer, "gate_in") for layer in layers):
         return LayerStrengths(alpha, tuple(magnitudes), None)
@@ -169,9 +169,15 @@ def _scope_layer(model: CameraTransformer, index: int) -> ScopeLayer:
 
 
 def _layer(model: CameraTransformer, index: int) -> EncodingLayer:
-    if not isinstance(model, CameraTransformer):
-        raise SightlineError(f"model is a {type(model).__name__}: expected a model with a camera (add_camera).")
-    layers = model.encoding_layers
+    layers = _layers(model)
     if not 0 <= index < len(layers):
         raise SightlineError(f"layer is {index}: expected a layer from 0 to {len(layers) - 1}.")
     return layers[index]
+
+
+def _layers(model: CameraTransformer) -> list[EncodingLayer]:
+    if not isinstance(model, CameraTransformer):
+        raise SightlineError(
+            f"model is a {type(model).__name__}: expected a model with a camera, such as a CameraWanTransformer3DModel."
+        )
+    return model.encoding_layers
