@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -31,7 +31,7 @@ def batch_of(numbers, with_camera=True, condition=None, channels=48):
 class Oracle:
     """A model that remembers what it was asked and answers zeros."""
 
-    config = SimpleNamespace(patch_size=(1, 2, 2))
+    config: ClassVar = {"patch_size": (1, 2, 2)}
 
     def __call__(self, hidden, timestep, text, return_dict, attention_kwargs=None):
         self.hidden, self.timestep, self.text, self.kwargs = hidden, timestep, text, attention_kwargs

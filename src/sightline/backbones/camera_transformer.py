@@ -9,7 +9,7 @@ A backbone is a transformer of diffusers that is not forked. Its class here says
 - where query and key are after RoPE: the attention processor that `install` sets, a `CameraAttnProcessor`;
 - how the camera reaches each block: `install` makes `self.rope` return the camera rows beside the RoPE tables. This is the one
   argument that reaches every self-attention layer through gradient checkpointing, compilation, sharding, context parallelism and
-  offloading.
+  offloading. The module `embedding_name`, which makes the tokens, adds what an encoding's `embed` computed.
 """
 
 from __future__ import annotations
@@ -48,17 +48,19 @@ class CameraTransformer(ModelMixin):
     without + w * (with - without).
 
     base: diffusers' class, from which the backbone derives too.
-    blocks_name: the attribute that holds the blocks.
+    blocks_name, embedding_name: the attributes that hold the blocks, and the module that makes tokens of latents.
     stages: the stages of an encoding that the backbone's processor calls; encodings with others are refused.
     """
 
     base: ClassVar[Any]
     blocks_name: ClassVar[str] = "blocks"
+    embedding_name: ClassVar[str] = "patch_embedding"
     stages: ClassVar[frozenset[str]] = frozenset(STAGES)
     output_class: ClassVar[type] = Transformer2DModelOutput  # of the base's forward
 
     def install(self) -> None:
-        """Make `self.rope` carry the camera rows, and set the processors of all layers that receive its output."""
+        """Make `self.rope` carry the camera rows (`RopeWithCamera`) and the embedding add tokens (`EmbeddingWithCamera`), and set
+        the processors of all layers that receive what `self.rope` returns."""
         raise NotImplementedError
 
     @staticmethod
@@ -103,7 +105,7 @@ class CameraTransformer(ModelMixin):
         if unserved := sorted(frozenset().union(*(layer.stages for layer in layers)) - self.stages):
             raise SightlineError(
                 f"encoding is {settings.name!r}, which changes the stage {unserved[0]!r} of a layer: expected one that changes "
-                f"{', '.join(sorted(self.stages))} alone, since {self.base.__name__} has no such stage."
+                f"only {', '.join(stage for stage in STAGES if stage in self.stages)} for a {self.base.__name__}."
             )
         for block, layer in zip(self.camera_blocks, layers, strict=True):
             block.attn1.camera_encoding = layer
@@ -227,7 +229,7 @@ class CameraTransformer(ModelMixin):
 
     def forward_with_camera(
         self,
-        grid: TokenGrid,
+        grid: Any,  # the token grid of the video, as `camera_rows` and `run` take it
         batched: dict[str, Tensor | None],  # arguments of the base's forward whose first dimension is the batch
         others: dict[str, Any],  # its other arguments
         attention_kwargs: dict[str, Any],
@@ -258,12 +260,17 @@ class CameraTransformer(ModelMixin):
         return self.output_class(*guided) if return_dict else guided
 
     def run(self, camera_rows: Tensor | None, grid: TokenGrid, **inputs: Any) -> Any:
-        """The base's forward while `self.rope` holds these camera rows, [B or 1, N, 90] or None."""
+        """The base's forward while these camera rows, [B or 1, N, 90] or None, are in the modules that pass them on."""
+        embedding = getattr(self, self.embedding_name)
         try:
-            self.rope.camera_rows = camera_rows
+            if camera_rows is not None:
+                first: EncodingLayer = self.camera_blocks[0].attn1.camera_encoding
+                if "embed" in first.stages:
+                    embedding.tokens, camera_rows = first("embed", camera_rows, grid)
+                self.rope.camera_rows = camera_rows
             return super().forward(**inputs)
         finally:
-            self.rope.camera_rows = None
+            self.rope.camera_rows = embedding.tokens = None
 
     def camera_rows(self, tokens: CameraTokens, grid: TokenGrid, batch: int) -> Tensor:  # -> [B or 1, N, 90]
         """The rows of the tokens, once they are known to fit the grid and the batch of the latents."""

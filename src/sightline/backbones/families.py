@@ -83,7 +83,16 @@ SKYREELS_V2_DF = Family(
     defaults=Defaults(num_frames=97, width=960, height=544, num_inference_steps=50, guidance_scale=6.0),
     frame_rate="fps",
 )  # fmt: skip
-FAMILIES = (WAN, VACE, SKYREELS_V2, SKYREELS_V2_DF)
+LTX2 = Family(
+    "LTX2VideoTransformer3DModel", "AutoencoderKLLTX2Video", "LTX2Pipeline", "LTX2ImageToVideoPipeline", does_both=True,
+    defaults=Defaults(num_frames=121, width=768, height=512, num_inference_steps=30, guidance_scale=3.0),
+    latent_channels="latent_channels",
+    max_sequence_length=1024,
+    frame_rate="frame_rate",
+    float32_vae=False,
+    text_encoder="Gemma3ForConditionalGeneration",
+)  # fmt: skip
+FAMILIES = (WAN, VACE, SKYREELS_V2, SKYREELS_V2_DF, LTX2)
 PIPELINES = tuple(dict.fromkeys(name for family in FAMILIES for name in family.pipelines))
 
 
@@ -117,10 +126,17 @@ def family_of_config(pipeline: Mapping[str, Any]) -> Family:
 
 def patch_size(transformer: Mapping[str, Any]) -> tuple[int, int, int]:
     """Latent frames, rows and columns of a token, by the configuration of a transformer."""
-    frames, rows, columns = (whole_number("patch_size", size) for size in transformer["patch_size"])
+    size = transformer["patch_size"]
+    if isinstance(size, int):  # LTX-2
+        size = (transformer["patch_size_t"], size, size)
+    frames, rows, columns = (whole_number("patch_size", one) for one in size)
     return frames, rows, columns
 
 
 def token_stride(vae: Mapping[str, Any], transformer: Mapping[str, Any]) -> TokenStride:
     """The frames and pixels that a token covers, by the configurations of VAE and transformer."""
-    return TokenStride.from_vae(vae, patch_size(transformer))
+    patch = patch_size(transformer)
+    if "vae_scale_factors" in transformer:  # LTX-2
+        factors = (whole_number("vae_scale_factors", factor) for factor in transformer["vae_scale_factors"])
+        return TokenStride(*(factor * size for factor, size in zip(factors, patch, strict=True)))
+    return TokenStride.from_vae(vae, patch)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sightline.backbones.camera_transformer import CameraTransformer
+from sightline.backbones.ltx2 import CameraLTX2VideoTransformer3DModel
 from sightline.backbones.wan import (
     CameraSkyReelsV2Transformer3DModel,
     CameraWanTransformer3DModel,
@@ -19,6 +20,7 @@ CAMERA_TRANSFORMERS: tuple[type[CameraTransformer], ...] = (
     CameraWanTransformer3DModel,
     CameraWanVACETransformer3DModel,
     CameraSkyReelsV2Transformer3DModel,
+    CameraLTX2VideoTransformer3DModel,
 )
 _NAMES = ", ".join(kind.base.__name__ for kind in CAMERA_TRANSFORMERS)
 

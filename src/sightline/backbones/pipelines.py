@@ -14,7 +14,7 @@ from diffusers import DiffusionPipeline, WanTransformer3DModel
 from sightline.backbones import shipped
 from sightline.backbones.camera_transformer import CameraTransformer
 from sightline.backbones.camera_weights import is_camera_weights, load_camera, require_same_backbone, save_camera
-from sightline.backbones.families import family_of, require_family
+from sightline.backbones.families import Family, family_of, require_family
 from sightline.backbones.model_info import read_configs
 from sightline.backbones.models import add_camera, camera_class, saved_class
 from sightline.backbones.packed_weights import load_component, packed_files
@@ -85,8 +85,7 @@ def load_pipeline(
         options = packed | options
         if "vae" not in options and tiny is None:
             hub_options = {name: options[name] for name in HUB_OPTIONS if name in options}
-            family = require_family(model, DiffusionPipeline.load_config(model, **hub_options).get("_class_name"))
-            if family.float32_vae:
+            if _family(model, hub_options).float32_vae:
                 options["vae"] = load_vae(model, hub_options)
         # DiffusionPipeline finds the class, but takes no transformer; only image-to-video pipelines are packed.
         pipeline_class = WanImageToVideoPipeline if packed else DiffusionPipeline
@@ -100,11 +99,15 @@ def load_pipeline(
 def load_vae(model: str | Path, hub_options: Mapping[str, Any] | None = None) -> Any:
     """The VAE of a saved model in float32, which may be packed."""
     folder, hub_options = Path(model) / "vae", hub_options or {}
-    family = require_family(model, DiffusionPipeline.load_config(model, **hub_options).get("_class_name"))
-    vae_class: Any = getattr(diffusers, family.vae)
+    vae_class: Any = getattr(diffusers, _family(model, hub_options).vae)
     if packed_files(folder):
         return load_component(vae_class, folder, torch.float32)
     return vae_class.from_pretrained(model, subfolder="vae", dtype=torch.float32, **SAFETENSORS, **hub_options)
+
+
+def _family(model: str | Path, hub_options: Mapping[str, Any]) -> Family:
+    """The family of a saved model."""
+    return require_family(model, DiffusionPipeline.load_config(model, **hub_options).get("_class_name"))
 
 
 def load_transformer(model: str | Path, component: str = "transformer", dtype: torch.dtype = torch.float32) -> Any:
@@ -115,7 +118,7 @@ def load_transformer(model: str | Path, component: str = "transformer", dtype: t
     model = shipped.resolve(model)
     with model_errors(model):
         require_component(model, component, saved_components(model))
-        transformer_class: Any = saved_class(_transformer_config(model, component))
+        transformer_class: Any = saved_class(transformer_config(model, component))
         if packed_files(Path(model) / component):
             return load_component(transformer_class, Path(model) / component, dtype)
         return transformer_class.from_pretrained(model, subfolder=component, dtype=dtype, **SAFETENSORS)
@@ -131,7 +134,7 @@ def empty_transformer(model: str | Path, component: str) -> tuple[Any, Path]:
     model = shipped.resolve(model)
     with model_errors(model):
         require_component(model, component, saved_components(model))
-        config = _transformer_config(model, component)
+        config = transformer_config(model, component)
         with torch.device("meta"):
             empty: Any = saved_class(config).from_config(config)  # type: ignore[attr-defined]
         camera_class(empty).compute_buffers(empty)
@@ -148,6 +151,13 @@ def pipeline_config(model: str | Path) -> Mapping[str, Any]:
         return DiffusionPipeline.load_config(model)
 
 
+def family_of_model(model: str | Path) -> Family:
+    """The family of a model, before it is loaded. model: as for load_pipeline."""
+    if (tiny := tiny_by_name(model)) is not None:
+        return family_of(tiny)
+    return require_family(model, pipeline_config(model).get("_class_name"))
+
+
 def saved_components(model: str | Path) -> dict[str, Any]:
     """The components that a saved pipeline has, as its model_index.json lists them."""
     index = pipeline_config(model)
@@ -160,7 +170,8 @@ def require_component(model: str | Path, component: str, components: Collection[
         raise SightlineError(f"component is {component!r}: {model} has no such part.")
 
 
-def _transformer_config(model: str | Path, component: str) -> dict[str, Any]:
+def transformer_config(model: str | Path, component: str) -> dict[str, Any]:
+    """The configuration of one transformer of a saved model."""
     config: dict[str, Any] = WanTransformer3DModel.load_config(model, subfolder=component)  # of any class
     return config
 

@@ -11,12 +11,14 @@ import torch
 from diffusers import AutoencoderKLWan, UniPCMultistepScheduler
 from transformers import PreTrainedTokenizerFast, UMT5Config, UMT5EncoderModel
 
-from sightline.backbones.families import SKYREELS_V2, SKYREELS_V2_DF, VACE, WAN, Family
+from sightline.backbones.families import LTX2, SKYREELS_V2, SKYREELS_V2_DF, VACE, WAN, Family
 from sightline.backbones.pixels import CHANNELS, PixelAutoencoder
 from sightline.backbones.stock import STOCK_PIPELINES, AnyPipeline
+from sightline.backbones.tiny_ltx2 import tiny_ltx2_parts, tiny_ltx2_transformer, tiny_ltx2_vae
 from sightline.backbones.wan_configs import I2V_21, I2V_A14B, T2V_21, T2V_A14B, TI2V_5B, WanConfig
 from sightline.errors import SightlineError
 
+LTX2_KIND = "ltx-2"
 _TEXT_DIM, _IMAGE_DIM = 32, 16
 
 
@@ -47,6 +49,8 @@ _PIXELS_SIZE = {"num_attention_heads": 4, "attention_head_dim": 24, "ffn_dim": 2
 
 def tiny_transformer(kind: str = "ti2v-5b", seed: int = 0) -> Any:
     """A stock transformer with random weights: 2 layers of 2 heads (4 layers of 4 heads for pixels)."""
+    if kind == LTX2_KIND:
+        return tiny_ltx2_transformer(seed)
     family, release, settings = _kind(kind)
     channels = {
         name: CHANNELS if kind == "pixels" else release.transformer[name] for name in ("in_channels", "out_channels")
@@ -69,8 +73,11 @@ def tiny_transformer(kind: str = "ti2v-5b", seed: int = 0) -> Any:
         ).eval()
 
 
-def tiny_vae(kind: str = "ti2v-5b", seed: int = 0) -> AutoencoderKLWan | PixelAutoencoder:
-    """The matching video autoencoder, of strides 4 x 16 x 16 for TI2V-5B, 4 x 2 x 2 for pixels, 4 x 8 x 8 for the others."""
+def tiny_vae(kind: str = "ti2v-5b", seed: int = 0) -> Any:
+    """The matching video autoencoder, of strides 4 x 16 x 16 for TI2V-5B, 4 x 2 x 2 for pixels, 8 x 32 x 32 for LTX-2, and
+    4 x 8 x 8 for the others."""
+    if kind == LTX2_KIND:
+        return tiny_ltx2_vae(seed)
     release = _kind(kind).release
     if kind == "pixels":
         return PixelAutoencoder()
@@ -82,6 +89,8 @@ def tiny_vae(kind: str = "ti2v-5b", seed: int = 0) -> AutoencoderKLWan | PixelAu
 
 def tiny_pipeline(kind: str = "ti2v-5b", seed: int = 0) -> AnyPipeline:
     """A complete stock pipeline: image-to-video where the release has a first frame, text-to-video otherwise."""
+    if kind == LTX2_KIND:
+        return STOCK_PIPELINES[LTX2.image_pipeline](tokenizer=tiny_tokenizer(), **tiny_ltx2_parts(seed))
     family, release, _ = _kind(kind)
     from_text = release.pipeline_class == WAN.text_pipeline and kind not in ("ti2v-5b", "pixels")
     pipeline_class = STOCK_PIPELINES[family.text_pipeline if from_text else family.image_pipeline]
@@ -115,7 +124,7 @@ def tiny_by_name(model: object) -> AnyPipeline | None:
 
 def _kind(kind: str) -> _Kind:
     if kind not in _KINDS:
-        raise SightlineError(f"kind is {kind!r}: expected one of {sorted(_KINDS)}.")
+        raise SightlineError(f"kind is {kind!r}: expected one of {sorted((*_KINDS, LTX2_KIND))}.")
     return _KINDS[kind]
 
 

@@ -24,7 +24,6 @@ from sightline.backbones.attention import (
 from sightline.backbones.camera_transformer import CameraTransformer
 from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import ROW_WIDTH, CameraTokens
-from sightline.encodings.protocol import EncodingLayer
 
 IMAGE_CONDITION = (
     "image_condition"  # in attention_kwargs: channels beside the latents, [B, C, t, H, W] (FunCameraPipeline)
@@ -46,16 +45,6 @@ class _WanForm(CameraTransformer):
     def compute_buffers(model: Any) -> None:
         config = model.config
         model.rope = type(model.rope)(config.attention_head_dim, config.patch_size, config.rope_max_seq_len)
-
-    def run(self, camera_rows: Tensor | None, grid: TokenGrid, **inputs: Any) -> Any:
-        """As for every backbone; an encoding with an embed stage also adds to the embedded tokens."""
-        try:
-            first: EncodingLayer = self.blocks[0].attn1.camera_encoding
-            if camera_rows is not None and "embed" in first.stages:
-                self.patch_embedding.tokens, camera_rows = first("embed", camera_rows, grid)
-            return super().run(camera_rows, grid, **inputs)
-        finally:
-            self.patch_embedding.tokens = None
 
     def grid(self, hidden_states: Tensor) -> TokenGrid:
         """The token grid of latents [B, C, t, H, W]."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from sightline.backbones.families import SKYREELS_V2, WAN, family_of
 from sightline.backbones.inspect import score_terms
 from sightline.backbones.pipelines import experts
 from sightline.backbones.stock import AnyPipeline
@@ -66,6 +67,11 @@ def video_score_terms(
         raise SightlineError(f"sigma is {sigma:g}: expected a noise level from 0 to 1.")
     if not all(0 <= number("at", value) < 1 for value in at):
         raise SightlineError(f"at is {at[0]:g},{at[1]:g}: expected fractions of the picture from 0 to below 1.")
+    family = family_of(pipe)
+    if family not in (WAN, SKYREELS_V2):
+        raise SightlineError(
+            f"the model is a {family.transformer}: expected one of Wan or SkyReels V2, to split its scores."
+        )
     model = experts(pipe)[component]
     tokens = camera_tokens(pipe, clip.trajectory)
     grid = tokens.grid
@@ -105,7 +111,7 @@ def _model_inputs(
     conditioned: Any = encoded.get("condition")
     if conditioned is not None:  # I2V-A14B
         noisy = torch.cat([noisy, with_first_frame_mask(conditioned)[None]], dim=1)
-    elif pipe.config.expand_timesteps:  # TI2V-5B: the clean first latent is at time 0
+    elif pipe.config.get("expand_timesteps"):  # TI2V-5B: the clean first latent is at time 0
         noisy[:, :, 0] = x0[:, :, 0]
         by_frame = timestep.repeat(x0.shape[2])
         by_frame[0] = 0.0

@@ -150,6 +150,8 @@ def _latent_picture(pipe: Any, latents: Any) -> str | None:
     from PIL import Image
 
     vae = pipe.vae
+    if latents.ndim != 5:  # LTX-2 packs them
+        return None
     shape = (1, vae.config.z_dim, 1, 1, 1)
     mean, std = (torch.tensor(values).view(shape) for values in (vae.config.latents_mean, vae.config.latents_std))
     try:

@@ -13,8 +13,17 @@ from torch import nn
 from sightline.backbones.accelerate import accelerate
 from sightline.backbones.camera_transformer import CameraTransformer
 from sightline.backbones.camera_weights import load_camera
+from sightline.backbones.families import SKYREELS_V2_DF, VACE
 from sightline.backbones.models import add_camera
-from sightline.backbones.pipelines import empty_transformer, is_packed, load_transformer, pipeline_config
+from sightline.backbones.pipelines import (
+    empty_transformer,
+    family_of_model,
+    is_packed,
+    load_transformer,
+    pipeline_config,
+    transformer_config,
+)
+from sightline.backbones.shipped import resolve
 from sightline.backbones.stock import EXPERTS
 from sightline.backbones.weights_digest import files_digest, weights_digest
 from sightline.encodings import encoding_from_config
@@ -39,12 +48,32 @@ def load_base(config: ModelConfig, sharded: bool = False) -> Base:
     sharded: leave its weights on disk, so that each process reads only its own shards of them (see parallelize). Camera
     weights and LoRA are added to a model that is in memory, the miniatures are in no file, and packed weights are read whole.
     """
+    _require_trainable(config)
     in_memory = config.camera is not None or config.trainable == "lora" or config.base.startswith("tiny:")
     if sharded and not in_memory and not is_packed(config.base, config.component):
         transformer, folder = empty_transformer(config.base, config.component)
         return Base(transformer, _on_main_process(folder), folder)
     transformer = load_transformer(config.base, config.component)
     return Base(transformer, weights_digest(transformer))
+
+
+def _require_trainable(config: ModelConfig) -> None:
+    """Refuse, before weights are read, a model whose transformer takes more than latents, text and a camera."""
+    family = family_of_model(config.base)
+    reason = None
+    if family is VACE:
+        reason = "its control video"
+    elif family is SKYREELS_V2_DF:
+        reason = "a timestep of its own for each latent frame"
+    elif not config.base.startswith("tiny:") and transformer_config(resolve(config.base), config.component).get(
+        "image_dim"
+    ):
+        reason = "the embedding of its image encoder"
+    if reason is not None:
+        raise SightlineError(
+            f"model.base is {config.base!r}, whose transformer also takes {reason}: expected a model that trains with latents "
+            "and text alone (docs/backbones.md)."
+        )
 
 
 def warn_of_other_experts_noise(config: ModelConfig, objective: ObjectiveConfig) -> None:
