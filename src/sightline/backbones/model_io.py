@@ -64,8 +64,8 @@ class ModelIO:
 class LTX2IO(ModelIO):
     """LTX-2. Text is what its two connectors make of a prompt, that for the video and, in further channels, that for the sound.
 
-    Clips have no sound: the transformer runs with the attention between video and sound turned off, as LTX-2 also does for a part
-    of its guidance.
+    Clips have 24 frames per second, LTX-2's own rate, and no sound: the transformer runs with the attention between video and
+    sound turned off, as LTX-2 also does for a part of its guidance.
     """
 
     def text_channels(self, config: Any) -> int:

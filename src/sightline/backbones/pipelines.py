@@ -171,7 +171,9 @@ def require_component(model: str | Path, component: str, components: Collection[
 
 
 def transformer_config(model: str | Path, component: str) -> dict[str, Any]:
-    """The configuration of one transformer of a saved model."""
+    """The configuration of one transformer of a model, without its weights. model: as for load_pipeline."""
+    if (tiny := tiny_by_name(model)) is not None:
+        return dict(getattr(tiny, component).config)
     config: dict[str, Any] = WanTransformer3DModel.load_config(model, subfolder=component)  # of any class
     return config
 

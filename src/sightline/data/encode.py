@@ -71,11 +71,14 @@ class ClipEncoder:
         self.has_condition = "text" not in takes and not pipe.config.get("expand_timesteps")
         self.has_wan_vae = isinstance(pipe.vae, AutoencoderKLWan)
 
-    def check_size(self, width: int, height: int) -> None:
+    def check_shape(self, num_frames: int, width: int, height: int) -> None:
+        """Refuse clips that do not fill whole tokens."""
         stride = self.token_stride
         for name, pixels, multiple in (("width", width, stride.width), ("height", height, stride.height)):
             if pixels % multiple:
                 raise SightlineError(f"{name} is {pixels}: expected a multiple of {multiple} for this model.")
+        if (num_frames - 1) % stride.frames:
+            raise SightlineError(f"num_frames is {num_frames}: expected {stride.frames} n + 1 for this model.")
 
     def encode(self, clip: Clip, max_sequence_length: int = MAX_SEQUENCE_LENGTH) -> dict[str, Tensor]:
         """latents [C, t, h, w] and text [n, D], float32; condition [C, t, h, w] for models with such channels."""

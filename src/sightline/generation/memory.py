@@ -13,7 +13,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from sightline.backbones.families import Family, family_of_config
+from sightline.backbones.families import LTX2, Family, family_of_config, patch_size
 from sightline.backbones.model_info import Configs, ModelInfo
 from sightline.backbones.stock import EXPERTS
 from sightline.errors import SightlineError
@@ -65,20 +65,23 @@ def estimate(
     info, size = ModelInfo.from_configs(configs), dtype.itemsize
     family = family_of_config(configs[""])
     parts = {name: _on_meta(name, config, family) for name, config in configs.items() if name}
-    weights = {
-        name: sum(p.numel() for p in part.parameters()) * (4 if name == "vae" else size) for name, part in parts.items()
-    }
-    blocks = {name: _largest_block(part) * (4 if name == "vae" else size) for name, part in parts.items()}
+    sizes = dict.fromkeys(parts, size) | ({"vae": 4} if family.float32_vae else {})
+    weights = {name: sum(p.numel() for p in part.parameters()) * sizes[name] for name, part in parts.items()}
+    blocks = {name: _largest_block(part) * sizes[name] for name, part in parts.items()}
     transformer = configs["transformer"]
     channels = transformer["num_attention_heads"] * transformer["attention_head_dim"]
-    per_channel = _ATTENTION + (_TOKEN_TIME if configs[""].get("expand_timesteps") else 0)
+    per_channel = _ATTENTION + (_TOKEN_TIME if configs[""].get("expand_timesteps") or family is LTX2 else 0)
     tokens = info.grid(num_frames, width, height).num_tokens * (2 if camera_guidance else 1)
+    tokens *= 2 if family is LTX2 else 1  # its text guidance is one batch too
     denoising = tokens * channels * per_channel * size // 2
     vae, video = parts["vae"], num_frames * height * width * 3 * 4
     if tiled:
         width, height = min(width, vae.tile_sample_min_width), min(height, vae.tile_sample_min_height)
-    # The VAE decodes one latent frame after the other; from the third on, all of its caches are full.
-    decoding = _decoding_peak(vae, width, height) + 2 * video
+    grid, patch = info.grid(num_frames, width, height), patch_size(transformer)
+    # Wan's VAE decodes one latent frame after the other; from the third on, all of its caches are full. LTX-2's decodes all.
+    frames = grid.frames * patch[0] if family is LTX2 else 3
+    shape = (1, vae.config[family.latent_channels], frames, grid.rows * patch[1], grid.columns * patch[2])
+    decoding = _decoding_peak(vae, shape) * sizes["vae"] // 4 + 2 * video
     return Estimate(weights, blocks, denoising, decoding)
 
 
@@ -153,10 +156,9 @@ def _largest_block(part: nn.Module) -> int:
     return max(sizes + tables, default=0)
 
 
-def _decoding_peak(vae: Any, width: int, height: int) -> int:
-    """Peak bytes while the VAE decodes, found by running it on the meta device."""
-    spatial, peak = vae.config.scale_factor_spatial, _PeakBytes()
-    latents = torch.empty(1, vae.config.z_dim, 3, height // spatial, width // spatial, device="meta")
+def _decoding_peak(vae: Any, shape: tuple[int, ...]) -> int:
+    """Peak bytes while the VAE decodes latents of this shape in float32, found by running it on the meta device."""
+    peak, latents = _PeakBytes(), torch.empty(shape, device="meta")
     with suppress(NotImplementedError), torch.no_grad(), torch.device("meta"), peak:
         vae.decode(latents, return_dict=False)
     return peak.bytes

@@ -143,8 +143,8 @@ def make_feed(
     if encoder is None:
         train, held_out, order, empty_text = _from_caches(data, patch_size, seed)
         return Feed(train, held_out, order, empty_text[: data.max_sequence_length], with_camera)
-    for _, width, height in data.clip_shapes:
-        encoder.check_size(width, height)
+    for shape in data.clip_shapes:
+        encoder.check_shape(*shape)
     train_clips, held_out_clips = (
         [_clips_of(data, part, shape) for shape in range(len(data.clip_shapes))] for part in _PARTS
     )

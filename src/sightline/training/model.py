@@ -65,9 +65,7 @@ def _require_trainable(config: ModelConfig) -> None:
         reason = "its control video"
     elif family is SKYREELS_V2_DF:
         reason = "a timestep of its own for each latent frame"
-    elif not config.base.startswith("tiny:") and transformer_config(resolve(config.base), config.component).get(
-        "image_dim"
-    ):
+    elif transformer_config(resolve(config.base), config.component).get("image_dim") is not None:
         reason = "the embedding of its image encoder"
     if reason is not None:
         raise SightlineError(
