@@ -10,8 +10,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from sightline.backbones.camera_transformer import ENCODING_KEY
 from sightline.backbones.camera_weights import is_camera_weights, load_camera, load_camera_layers, save_camera
+from sightline.backbones.checked_loading import ENCODING_KEY
 from sightline.backbones.tiny import tiny_transformer
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import Scope

@@ -16,31 +16,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from diffusers.models._modeling_parallel import ContextParallelInput
 from diffusers.models.modeling_outputs import Transformer2DModelOutput
-
-# ModelMixin must be in the namespace of a module that defines a model: a saved pipeline looks for it there.
-from diffusers.models.modeling_utils import ModelMixin
 from torch import Tensor, nn
 
-from sightline.backbones.stock import SAFETENSORS
+from sightline.backbones.checked_loading import ENCODING_KEY, CheckedLoading
 from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
-from sightline.documents import read_json
 from sightline.encodings import Encoding, encoding_from_config
-from sightline.encodings.protocol import STAGES, EncodingLayer, promote_scalars
-from sightline.errors import LoadError, SightlineError
-from sightline.files import reason
-from sightline.tensors import open_tensors, read_tensors
-
-ENCODING_KEY = ".attn1.camera_encoding."  # part of the name of every camera parameter and of no other
+from sightline.encodings.protocol import STAGES, EncodingLayer
+from sightline.errors import SightlineError
 
 
-class CameraTransformer(ModelMixin):
+class CameraTransformer(CheckedLoading):
     """A transformer of diffusers whose self-attention layers hold a camera encoding, named in the config as `encoding`.
 
     `forward` takes `attention_kwargs={"camera": CameraTokens}`; without it the output equals the base model's, bit for bit.
@@ -186,47 +177,6 @@ class CameraTransformer(ModelMixin):
                 "base carries LoRA adapters: fuse or unload them first, and add adapters to the retrofit."
             )
 
-    @classmethod
-    def from_pretrained(cls, path: Any, **options: Any) -> Any:
-        """As in diffusers, except that missing or unknown weights are refused rather than ignored."""
-        wants_info = options.pop("output_loading_info", False)
-        folder = Path(path) / (options.get("subfolder") or "")
-        if folder.is_dir():  # a damaged configuration would send diffusers to the hub
-            read_json(folder / "config.json", "that of a camera model saved by save_pretrained")
-        try:
-            model, info = super().from_pretrained(path, output_loading_info=True, **{**options, **SAFETENSORS})
-        except (SightlineError, torch.OutOfMemoryError):
-            raise
-        except (
-            Exception
-        ) as error:  # another shape, a file cut short, no such folder or variant, a configuration that is none
-            kind = LoadError if isinstance(error, OSError) else SightlineError
-            raise kind(
-                f"the model in {path} cannot be loaded ({reason(error)}): expected a camera model saved by save_pretrained."
-            ) from None
-        for problem, names in (("lack", info["missing_keys"]), ("hold the unknown", info["unexpected_keys"])):
-            if names:
-                raise SightlineError(
-                    f"the weights in {path} {problem} {sorted(names)[0]} ({len(names)} such): expected every parameter "
-                    f"of the encoding {model.config.encoding['name']!r} and of its backbone."
-                )
-        for name, parameter in model.named_parameters():
-            if ENCODING_KEY in name and not parameter.isfinite().all():
-                raise SightlineError(
-                    f"the weights in {path} hold values in {name} that are not finite: expected numbers."
-                )
-        return (model, info) if wants_info else model
-
-    @classmethod
-    def _load_pretrained_model(cls, model: Any, state_dict: Any, files: list[Any], *args: Any, **options: Any) -> Any:
-        # A step of diffusers' from_pretrained, which accepts state dicts in place of file names. diffusers compares shapes
-        # before it fills the model, so scalar alphas must be promoted here.
-        if state_dict is not None:
-            promote_scalars(state_dict)
-        else:
-            files = [_promote_scalars_of(file) for file in files]
-        return super()._load_pretrained_model(model, state_dict, files, *args, **options)
-
     def forward_with_camera(
         self,
         grid: Any,  # the token grid of the video, as `camera_rows` and `run` take it
@@ -289,12 +239,3 @@ class CameraTransformer(ModelMixin):
 
 def _base_parameters(model: nn.Module) -> list[nn.Parameter]:
     return [parameter for name, parameter in model.named_parameters() if ENCODING_KEY not in name]
-
-
-def _promote_scalars_of(file: str) -> Any:
-    """The name of a file of weights or, where it holds 0-dim tensors, its content with those reshaped to (1,)."""
-    expected = "weights written by save_pretrained"
-    with open_tensors(file, expected) as shard:
-        if all(shard.get_slice(name).get_shape() for name in shard.keys()):  # noqa: SIM118  # not a dict
-            return file
-    return promote_scalars(read_tensors(file, expected)[1])

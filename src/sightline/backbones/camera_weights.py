@@ -14,7 +14,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from sightline.backbones.camera_transformer import ENCODING_KEY, CameraTransformer
+from sightline.backbones.camera_transformer import CameraTransformer
+from sightline.backbones.checked_loading import ENCODING_KEY
 from sightline.backbones.models import add_camera, camera_class
 from sightline.backbones.stock import EXPERTS
 from sightline.backbones.wan import CameraWanTransformer3DModel

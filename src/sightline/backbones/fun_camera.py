@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sightline.backbones.camera_transformer import ENCODING_KEY
+from sightline.backbones.checked_loading import ENCODING_KEY
 from sightline.backbones.fun_pipeline import FunCameraPipeline
 from sightline.backbones.released_model import ReleasedModel
 from sightline.backbones.wan_names import Shapes, diffusers_name

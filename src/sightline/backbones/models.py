@@ -48,6 +48,9 @@ def saved_class(config: Mapping[str, Any]) -> type:
 
 
 def add_camera(base: Any, encoding: Encoding, *, component: str | None = None, copy: bool = True) -> CameraTransformer:
-    """A transformer of any known backbone with a camera encoding; see CameraTransformer.from_transformer."""
+    """Add a camera encoding to a pretrained transformer of any known backbone; the output does not change until it is trained.
+
+    See CameraTransformer.from_transformer for `component` and `copy`.
+    """
     model: CameraTransformer = camera_class(base).from_transformer(base, encoding, component=component, copy=copy)
     return model

@@ -54,8 +54,8 @@ def load_pipeline(
     """Load a stock diffusers pipeline, with a camera in its transformers. docs/backbones.md lists the models.
 
     model: a hub id such as "Wan-AI/Wan2.2-TI2V-5B-Diffusers", or a folder in the same layout. "lab" is the small model that
-        ships with this package; None is the lab model with its shipped camera weights. "tiny:ti2v-5b", "tiny:i2v-a14b",
-        "tiny:t2v-a14b" and "tiny:pixels" are untrained, for tests.
+        ships with this package; None is the lab model with its shipped camera weights. "tiny:ti2v-5b",
+        "tiny:ltx-2" and others (tiny.py) are untrained, for tests.
     camera: camera weights: a file written by `save_camera`, a folder written by `save_pretrained`, or, for a model with two
         experts, a folder that holds transformer and transformer_2 of either kind. Also the folder of a released camera model
         (docs/released.md), which brings transformers of its own. An encoding such as `Scope()` is added untrained, which does

@@ -30,7 +30,8 @@ class ModelOptions:
     """Which model generates, and how it runs on this machine."""
 
     model: Annotated[str | None, arg(metavar="M", help_behavior_hint="")] = None
-    """Hub id or folder of a Wan pipeline. Default: the lab model that ships ("lab" is the same model without a camera)."""
+    """Hub id or folder of a pipeline (docs/backbones.md). Default: the lab model that ships ("lab" is the same model without
+    a camera)."""
     camera: Annotated[Path | None, arg(metavar="WEIGHTS", help_behavior_hint="")] = None
     """Camera weights: a file, a folder with one file for each expert, or a released camera model (docs/released.md). Default:
     those saved with the model."""
@@ -198,7 +199,7 @@ class Model:
             ) from None
         except (SafetensorError, RuntimeError, KeyError, TypeError) as error:  # files cut short, or of something else
             raise SightlineError(
-                f"model {options.model!r} cannot be loaded ({reason(error)}): expected the files of a Wan pipeline."
+                f"model {options.model!r} cannot be loaded ({reason(error)}): expected the files of a pipeline."
             ) from None
         self._note_digests(pipe)  # before offloading, after which some weights cannot be read
         try:

@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from diffusers import WanTransformer3DModel
 
-from sightline.backbones.camera_transformer import ENCODING_KEY
 from sightline.backbones.camera_weights import save_camera
+from sightline.backbones.checked_loading import ENCODING_KEY
 from sightline.backbones.packed_weights import pack_component
 from sightline.backbones.pipelines import load_pipeline
 from sightline.backbones.stock import WanImageToVideoPipeline
