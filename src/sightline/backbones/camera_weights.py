@@ -16,7 +16,7 @@ from torch import Tensor
 
 from sightline.backbones.camera_transformer import CameraTransformer
 from sightline.backbones.checked_loading import ENCODING_KEY
-from sightline.backbones.models import add_camera, camera_class
+from sightline.backbones.models import add_camera, blocks_of, camera_class
 from sightline.backbones.stock import EXPERTS
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import Encoding, encoding_from_config
@@ -183,8 +183,7 @@ def _active_lora(model: CameraTransformer) -> dict[str, tuple[Tensor, Tensor]]:
 
 def _camera_shapes(path: Path, model: Any, encoding: Encoding) -> dict[str, torch.Size]:
     """The shape of every camera parameter of the model with this encoding, by name. Allocates none of them."""
-    blocks_name = camera_class(model).blocks_name
-    blocks = getattr(model, blocks_name)
+    blocks_name, blocks = camera_class(model).blocks_name, blocks_of(model)
     first = blocks[0].attn1
     return _layer_shapes(path, encoding, first.inner_dim, first.heads, len(blocks), blocks_name)
 

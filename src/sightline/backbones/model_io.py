@@ -15,6 +15,9 @@ from torch import Tensor
 
 from sightline.backbones.families import LTX2, Family, patch_size
 from sightline.backbones.stock import STOCK_PIPELINES
+from sightline.cameras.token_grid import TokenGrid
+
+_PIPELINE = STOCK_PIPELINES[LTX2.text_pipeline]
 
 
 class ModelIO:
@@ -47,18 +50,28 @@ class ModelIO:
         """The options of such a pipeline for this text."""
         return {"prompt_embeds": text, "negative_prompt_embeds": negative}
 
-    def velocity(
+    def inputs(
         self,
-        model: Any,
+        config: Any,  # of the transformer
         latents: Tensor,  # [B, C, t, h, w]
         timestep: Tensor,  # [B], or [B, N] for each token; 0 to 1000
         text: Tensor,  # [B, L, D]
-        attention_kwargs: dict[str, Any] | None,
-    ) -> Tensor:  # [B, C, t, h, w]
-        """What the transformer, or its DDP wrapper, predicts: noise - latents."""
-        options = {} if attention_kwargs is None else {"attention_kwargs": attention_kwargs}
-        output: Tensor = model(latents, timestep, text, return_dict=False, **options)[0]
+    ) -> dict[str, Any]:
+        """The arguments of the transformer."""
+        return {"hidden_states": latents, "timestep": timestep, "encoder_hidden_states": text}
+
+    def output(self, config: Any, output: Tensor, latents: Tensor) -> Tensor:  # -> [B, C, t, h, w]
+        """The velocities in what the transformer gives for these latents: noise - latents."""
         return output
+
+    def velocity(
+        self, model: Any, latents: Tensor, timestep: Tensor, text: Tensor, attention_kwargs: dict[str, Any] | None
+    ) -> Tensor:  # -> [B, C, t, h, w]
+        """What the transformer, or its DDP wrapper, predicts for such inputs."""
+        config = getattr(model, "module", model).config  # DistributedDataParallel keeps the model in .module
+        options = {} if attention_kwargs is None else {"attention_kwargs": attention_kwargs}
+        predicted = model(**self.inputs(config, latents, timestep, text), return_dict=False, **options)[0]
+        return self.output(config, predicted, latents)
 
 
 class LTX2IO(ModelIO):
@@ -96,37 +109,27 @@ class LTX2IO(ModelIO):
         masks = {f"{name}prompt_attention_mask": text.new_ones(text.shape[:2]) for name in ("", "negative_")}
         return super().prompt(text, negative) | masks
 
-    def velocity(
-        self,
-        model: Any,
-        latents: Tensor,
-        timestep: Tensor,
-        text: Tensor,
-        attention_kwargs: dict[str, Any] | None,
-    ) -> Tensor:
-        config = getattr(model, "module", model).config  # DistributedDataParallel keeps the model in .module
-        frames, rows, columns = patch_size(config)
-        pipeline, size = STOCK_PIPELINES[LTX2.text_pipeline], latents.shape[2:]
+    def inputs(self, config: Any, latents: Tensor, timestep: Tensor, text: Tensor) -> dict[str, Any]:
+        frames, rows, _ = patch_size(config)
         video_text, sound_text = text.split(_text_channels(config), dim=-1)
-        sigma = timestep.flatten(1).amax(1) if timestep.ndim > 1 else timestep
-        output = model(
-            hidden_states=pipeline._pack_latents(latents, rows, frames),
-            audio_hidden_states=latents.new_zeros(len(latents), 1, config.audio_in_channels),
-            encoder_hidden_states=video_text,
-            audio_encoder_hidden_states=sound_text,
-            timestep=timestep,
-            audio_timestep=sigma,
-            sigma=sigma,
-            num_frames=size[0],
-            height=size[1],
-            width=size[2],
-            audio_num_frames=1,
-            isolate_modalities=True,
-            attention_kwargs=attention_kwargs,
-            return_dict=False,
-        )[0]
-        unpacked: Tensor = pipeline._unpack_latents(
-            output, size[0] // frames, size[1] // rows, size[2] // columns, rows, frames
+        sigma = timestep.amax(1) if timestep.ndim > 1 else timestep
+        return {
+            "hidden_states": _PIPELINE._pack_latents(latents, rows, frames),
+            "audio_hidden_states": latents.new_zeros(len(latents), 1, config.audio_in_channels),
+            "encoder_hidden_states": video_text,
+            "audio_encoder_hidden_states": sound_text,
+            "timestep": timestep,
+            "audio_timestep": sigma,
+            "sigma": sigma,
+            "audio_num_frames": 1,
+            "isolate_modalities": True,
+            **dict(zip(("num_frames", "height", "width"), latents.shape[2:], strict=True)),
+        }
+
+    def output(self, config: Any, output: Tensor, latents: Tensor) -> Tensor:
+        patch = patch_size(config)
+        unpacked: Tensor = _PIPELINE._unpack_latents(
+            output, *TokenGrid.from_latents(latents.shape, patch), patch[1], patch[0]
         )
         return unpacked
 

@@ -33,6 +33,11 @@ def camera_class(transformer: Any) -> type[CameraTransformer]:
     raise SightlineError(f"model is a {type(transformer).__name__}: expected one of {_NAMES}.")
 
 
+def blocks_of(transformer: Any) -> Any:
+    """The blocks of a transformer, with or without a camera, in order."""
+    return getattr(transformer, camera_class(transformer).blocks_name)
+
+
 def camera_class_of(base: type) -> type[CameraTransformer]:
     """The class that adds a camera to transformers of this class of diffusers."""
     return next(kind for kind in CAMERA_TRANSFORMERS if kind.base is base)
