@@ -16,6 +16,7 @@ SURFACE = [
     "SightlineError",
     "Trajectory",
     "accelerate",
+    "add_camera",
     "attach_camera",
     "camera_tokens",
     "encodings",

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sightline.backbones import inspect
     from sightline.backbones.accelerate import accelerate
     from sightline.backbones.camera_weights import load_camera, save_camera
+    from sightline.backbones.models import add_camera
     from sightline.backbones.pipelines import attach_camera, load_pipeline, save_pipeline_camera
     from sightline.backbones.wan import CameraWanTransformer3DModel
     from sightline.cameras import lens, moves, plucker, se3
@@ -46,6 +47,7 @@ _MODULES = {
 }
 _NAMES = {
     "accelerate": "sightline.backbones.accelerate",
+    "add_camera": "sightline.backbones.models",
     "load_camera": "sightline.backbones.camera_weights",
     "save_camera": "sightline.backbones.camera_weights",
     "CameraWanTransformer3DModel": "sightline.backbones.wan",
@@ -70,6 +72,7 @@ __all__ = [
     "SightlineError",
     "Trajectory",
     "accelerate",
+    "add_camera",
     "attach_camera",
     "camera_tokens",
     "encodings",

@@ -11,8 +11,9 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from sightline.backbones.camera_weights import is_camera_weights, load_camera, load_camera_layers, save_camera
+from sightline.backbones.checked_loading import ENCODING_KEY
 from sightline.backbones.tiny import tiny_transformer
-from sightline.backbones.wan import ENCODING_KEY, CameraWanTransformer3DModel
+from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import Scope
 from sightline.errors import SightlineError
 from tests.backbones.test_wan import retrofit, run
@@ -160,7 +161,7 @@ def test_another_backbone_is_refused(camera_file):
 
 
 def test_a_stock_model_has_no_camera_to_save(tmp_path):
-    with pytest.raises(SightlineError, match="expected a CameraWanTransformer3DModel"):
+    with pytest.raises(SightlineError, match="expected a model with a camera, such as a CameraWanTransformer3DModel"):
         save_camera(tiny_transformer(), tmp_path / "x.safetensors")
 
 

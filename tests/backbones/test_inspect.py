@@ -120,7 +120,7 @@ def test_bad_questions_are_one_sentence(tokens):
         inspect.score_terms(model, [0], layer=0, **inputs)
     with pytest.raises(SightlineError, match="found 'mlp'"):
         inspect.ray_form(retrofit(projection="mlp"))
-    with pytest.raises(SightlineError, match="expected a CameraWanTransformer3DModel"):
+    with pytest.raises(SightlineError, match="expected a model with a camera, such as a CameraWanTransformer3DModel"):
         inspect.ray_form(tiny_transformer())
 
 

@@ -14,8 +14,10 @@ from safetensors.torch import load_file, save_file
 
 import sightline as sl
 from sightline.backbones.model_info import ModelInfo, read_configs
+from sightline.backbones.pipelines import load_transformer
 from sightline.backbones.sana_wm import camera_arguments
 from sightline.cameras import moves
+from sightline.data.encode import load_encoder
 from sightline.errors import SightlineError
 from sightline.generation.generate import generate
 from sightline.generation.memory import estimate
@@ -57,7 +59,11 @@ def test_facts_of_the_model_are_read_from_its_files(pipe, folder):
 
 
 def test_the_released_strides_are_read():
-    released = {"spatio_temporal_scaling": [True, True, True], "patch_size": 4}  # as diffusers computes them
+    released = {
+        "spatio_temporal_scaling": [True, True, True],
+        "patch_size": 4,
+        "patch_size_t": 1,
+    }  # as diffusers computes them
     stated = {**released, "spatial_compression_ratio": 16, "temporal_compression_ratio": 4}
     for vae, stride in ((released, (8, 32, 32)), (stated, (4, 16, 16))):
         configs = {"": {"_class_name": "SanaWMPipeline"}, "transformer": {"patch_size": (1, 1, 1)}, "vae": vae}
@@ -143,8 +149,16 @@ def test_other_cameras_and_options_are_refused(folder, tmp_path):
         sl.load_pipeline(folder, camera=sl.Scope())
     with pytest.raises(SightlineError, match="vae is no option of load_pipeline"):
         sl.load_pipeline(folder, vae=None)
-    with pytest.raises(SightlineError, match="pipe is a SanaWMPipeline: expected a diffusers Wan pipeline"):
+    with pytest.raises(SightlineError, match="model is a SanaWMTransformer3DModel: expected one of WanTransf"):
         sl.attach_camera(sl.load_pipeline(folder), sl.Scope())
+
+
+def test_it_is_not_trained_here(folder):
+    for load in (load_encoder, load_transformer):
+        with pytest.raises(
+            SightlineError, match=r"is a SanaWMPipeline, which has a camera of its own|is a 'SanaWMTransformer3D"
+        ):
+            load(folder)
 
 
 def test_the_command_writes_a_video(folder, tmp_path):

@@ -13,8 +13,9 @@ from peft import LoraConfig
 from safetensors.torch import load_file, save_file
 
 from sightline.backbones import attention
+from sightline.backbones.checked_loading import ENCODING_KEY
 from sightline.backbones.tiny import tiny_transformer
-from sightline.backbones.wan import ENCODING_KEY, CameraWanTransformer3DModel
+from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.backbones.wan_configs import I2V_A14B, TI2V_5B
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Scope

@@ -14,8 +14,9 @@ from benchmarks import encoding_parameters
 from benchmarks.train_every_encoding import ROWS
 from sightline.backbones import attention
 from sightline.backbones.camera_weights import load_camera, save_camera
+from sightline.backbones.checked_loading import ENCODING_KEY
 from sightline.backbones.tiny import tiny_pipeline, tiny_transformer
-from sightline.backbones.wan import ENCODING_KEY, CameraWanTransformer3DModel
+from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.backbones.wan_configs import TI2V_5B
 from sightline.cameras import se3
 from sightline.cameras.tokens import CameraTokens

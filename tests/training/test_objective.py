@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import torch
@@ -31,11 +31,15 @@ def batch_of(numbers, with_camera=True, condition=None, channels=48):
 class Oracle:
     """A model that remembers what it was asked and answers zeros."""
 
-    config = SimpleNamespace(patch_size=(1, 2, 2))
+    config: ClassVar = {"patch_size": (1, 2, 2)}
 
-    def __call__(self, hidden, timestep, text, return_dict, attention_kwargs=None):
-        self.hidden, self.timestep, self.text, self.kwargs = hidden, timestep, text, attention_kwargs
-        return (torch.zeros_like(hidden[:, :48]),)
+    def __init__(self, channels=48):
+        self.channels = channels
+
+    def __call__(self, hidden_states, timestep, encoder_hidden_states, return_dict, attention_kwargs=None):
+        self.hidden, self.timestep, self.text = hidden_states, timestep, encoder_hidden_states
+        self.kwargs = attention_kwargs
+        return (torch.zeros_like(hidden_states[:, : self.channels]),)
 
 
 def test_the_first_frame_is_pasted_at_time_0_and_out_of_the_loss():
@@ -73,10 +77,8 @@ def test_a_batch_may_mix_both():
 
 def test_image_conditions_ride_beside_the_noise():
     condition = torch.randn(1, 20, 3, 8, 8)
-    batch, oracle = batch_of([5], condition=condition, channels=16), Oracle()
-    oracle_loss = flow_matching_loss(
-        lambda hidden, *rest, **kw: (oracle(hidden, *rest, **kw)[0][:, :16],), batch, draw(batch, ObjectiveConfig(), 0)
-    )
+    batch, oracle = batch_of([5], condition=condition, channels=16), Oracle(channels=16)
+    oracle_loss = flow_matching_loss(oracle, batch, draw(batch, ObjectiveConfig(), 0))
     assert oracle.hidden.shape[1] == 36 and torch.equal(oracle.hidden[:, 16:], condition)
     assert oracle.timestep.shape == (1,) and oracle_loss.shape == (1,)
 

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import WanTransformer3DModel
 from safetensors.torch import save_file
 from torch import Tensor
 
+from sightline.backbones.camera_transformer import CameraTransformer
+from sightline.backbones.checked_loading import ENCODING_KEY
+from sightline.backbones.models import add_camera, blocks_of, camera_class
 from sightline.backbones.stock import EXPERTS
-from sightline.backbones.wan import ENCODING_KEY, CameraWanTransformer3DModel
+from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.encodings import Encoding, encoding_from_config
 from sightline.encodings.protocol import EncodingLayer, promote_scalars
 from sightline.errors import SightlineError
@@ -39,15 +41,17 @@ _BACKBONE_KEYS = (
 )
 
 
-def save_camera(model: CameraWanTransformer3DModel, path: str | Path, component: str = "transformer") -> None:
+def save_camera(model: CameraTransformer, path: str | Path, component: str = "transformer") -> None:
     """Write the camera weights: only the parameters that the base model does not have (a few MB).
 
     LoRA adapters of the model are saved as they act now: the sum of those that are active, each with its scaling.
     `load_camera` merges them into the base's weights. Adapters of other kinds are refused.
     component: the expert of a pipeline that this model is, "transformer" (high noise) or "transformer_2" (low noise).
     """
-    if not isinstance(model, CameraWanTransformer3DModel):
-        raise SightlineError(f"model is a {type(model).__name__}: expected a CameraWanTransformer3DModel.")
+    if not isinstance(model, CameraTransformer):
+        raise SightlineError(
+            f"model is a {type(model).__name__}: expected a model with a camera, such as a CameraWanTransformer3DModel."
+        )
     _require_component(component)
     tensors = {name: tensor for name, tensor in model.state_dict().items() if ENCODING_KEY in name}
     for layer, (a, b) in _active_lora(model).items():
@@ -65,21 +69,20 @@ def save_camera(model: CameraWanTransformer3DModel, path: str | Path, component:
 
 
 def load_camera(
-    model: WanTransformer3DModel,
+    model: Any,
     path: str | Path,
     component: str = "transformer",
     *,
     copy: bool = True,
     keep_lora: bool = False,
-) -> CameraWanTransformer3DModel:
+) -> CameraTransformer:
     """Load camera weights into a model and return it. Anything that does not fit is refused by name.
 
     model: a stock model, which is retrofitted (see `from_transformer` for `copy`), or a model with the same encoding, whose
         parameters are overwritten in place.
     keep_lora: keep the file's LoRA weights as an adapter that can be trained further (needs peft), instead of merging them.
     """
-    if not isinstance(model, WanTransformer3DModel):
-        raise SightlineError(f"model is a {type(model).__name__}: expected a WanTransformer3DModel.")
+    camera_class(model)  # refuses other models
     _require_component(component)
     path = Path(path)
     metadata, tensors = _read(path)
@@ -90,7 +93,7 @@ def load_camera(
         )
     require_same_backbone(path, trained, model)
     lora = {name: tensors.pop(name) for name in list(tensors) if _LORA.search(name)}
-    if isinstance(model, CameraWanTransformer3DModel):
+    if isinstance(model, CameraTransformer):
         if lora:
             raise SightlineError(
                 f"{path} holds LoRA weights for a stock model: this one carries a camera already; load the base again."
@@ -101,8 +104,8 @@ def load_camera(
             )
     _require_fitting(path, tensors, _camera_shapes(path, model, encoding))
     require_real(path, tensors.items())
-    if not isinstance(model, CameraWanTransformer3DModel):
-        model = CameraWanTransformer3DModel.from_transformer(model, encoding, component=component, copy=copy)
+    if not isinstance(model, CameraTransformer):
+        model = add_camera(model, encoding, component=component, copy=copy)
     parameters = {name: parameter for name, parameter in model.state_dict().items() if ENCODING_KEY in name}
     with torch.no_grad():
         for name, parameter in parameters.items():
@@ -131,18 +134,18 @@ def load_camera_layers(
     _require_same_values(path, _trained_backbone(path, metadata), backbone)
     lora = _lora_pairs(path, {name: tensors.pop(name) for name in list(tensors) if _LORA.search(name)})
     heads, count = backbone["num_attention_heads"], backbone["num_layers"]
-    dim = heads * backbone["attention_head_dim"]
-    _require_fitting(path, tensors, _layer_shapes(path, encoding, dim, heads, count))
+    dim, blocks_name = heads * backbone["attention_head_dim"], CameraWanTransformer3DModel.blocks_name
+    _require_fitting(path, tensors, _layer_shapes(path, encoding, dim, heads, count, blocks_name))
     require_real(path, tensors.items())
     layers = encoding.layers(dim, heads, count)
     with torch.no_grad():
         for index, layer in enumerate(layers):
             for name, parameter in layer.state_dict().items():
-                parameter.copy_(tensors[f"blocks.{index}{ENCODING_KEY}{name}"])
+                parameter.copy_(tensors[f"{blocks_name}.{index}{ENCODING_KEY}{name}"])
     return layers, lora
 
 
-def _active_lora(model: CameraWanTransformer3DModel) -> dict[str, tuple[Tensor, Tensor]]:
+def _active_lora(model: CameraTransformer) -> dict[str, tuple[Tensor, Tensor]]:
     """A [rank, in] and B [out, rank], float32, by layer, so that the layer computes its weight + B A. The scaling of an
     adapter is multiplied into B, and several adapters are one of their summed rank."""
     if not getattr(model, "peft_config", None):
@@ -178,13 +181,16 @@ def _active_lora(model: CameraWanTransformer3DModel) -> dict[str, tuple[Tensor, 
     return layers
 
 
-def _camera_shapes(path: Path, model: WanTransformer3DModel, encoding: Encoding) -> dict[str, torch.Size]:
+def _camera_shapes(path: Path, model: Any, encoding: Encoding) -> dict[str, torch.Size]:
     """The shape of every camera parameter of the model with this encoding, by name. Allocates none of them."""
-    first = model.blocks[0].attn1
-    return _layer_shapes(path, encoding, first.inner_dim, first.heads, len(model.blocks))
+    blocks_name, blocks = camera_class(model).blocks_name, blocks_of(model)
+    first = blocks[0].attn1
+    return _layer_shapes(path, encoding, first.inner_dim, first.heads, len(blocks), blocks_name)
 
 
-def _layer_shapes(path: Path, encoding: Encoding, dim: int, heads: int, count: int) -> dict[str, torch.Size]:
+def _layer_shapes(
+    path: Path, encoding: Encoding, dim: int, heads: int, count: int, blocks_name: str
+) -> dict[str, torch.Size]:
     try:
         with torch.device("meta"):
             layers = encoding.layers(dim, heads, count)
@@ -193,15 +199,13 @@ def _layer_shapes(path: Path, encoding: Encoding, dim: int, heads: int, count: i
             f"{path}: no model can carry {encoding} ({reason(error)}), expected {_EXPECTED}."
         ) from None
     return {
-        f"blocks.{index}{ENCODING_KEY}{name}": tensor.shape
+        f"{blocks_name}.{index}{ENCODING_KEY}{name}": tensor.shape
         for index, layer in enumerate(layers)
         for name, tensor in layer.state_dict().items()
     }
 
 
-def _lora_layers(
-    model: CameraWanTransformer3DModel, lora: dict[str, Tensor], path: Path
-) -> dict[str, tuple[Tensor, Tensor]]:
+def _lora_layers(model: CameraTransformer, lora: dict[str, Tensor], path: Path) -> dict[str, tuple[Tensor, Tensor]]:
     """A [rank, in] and B [out, rank] by the name of the layer they belong to, each of the shape of a layer of the model."""
     parameters, layers = dict(model.named_parameters()), _lora_pairs(path, lora)
     for layer, (a, b) in layers.items():
@@ -233,7 +237,7 @@ def _no_such_layer(path: Path, layer: str) -> SightlineError:
 
 
 @torch.no_grad()
-def _merge_lora(model: CameraWanTransformer3DModel, layers: dict[str, tuple[Tensor, Tensor]]) -> None:
+def _merge_lora(model: CameraTransformer, layers: dict[str, tuple[Tensor, Tensor]]) -> None:
     """Set each weight to weight + B A, in a new tensor: a base that shares the old tensor does not change."""
     parameters = dict(model.named_parameters())
     for layer, (a, b) in layers.items():
@@ -242,7 +246,7 @@ def _merge_lora(model: CameraWanTransformer3DModel, layers: dict[str, tuple[Tens
 
 
 @torch.no_grad()
-def _attach_lora(model: CameraWanTransformer3DModel, layers: dict[str, tuple[Tensor, Tensor]]) -> None:
+def _attach_lora(model: CameraTransformer, layers: dict[str, tuple[Tensor, Tensor]]) -> None:
     """Add the LoRA weights as an adapter."""
     from peft import LoraConfig
 
@@ -290,7 +294,7 @@ def _encoding_of(path: Path, metadata: dict[str, str]) -> Encoding:
         raise SightlineError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
 
-def require_same_backbone(path: Path, trained: dict[str, Any], model: WanTransformer3DModel) -> None:
+def require_same_backbone(path: Path, trained: dict[str, Any], model: Any) -> None:
     """Refuse weights that were trained on a backbone of other dimensions. trained: config values of that backbone."""
     _require_same_values(path, trained, _backbone(model))
 
@@ -308,7 +312,7 @@ def _require_component(component: str) -> None:
         raise SightlineError(f"component is {component!r}: expected one of {', '.join(EXPERTS)}.")
 
 
-def _backbone(model: WanTransformer3DModel) -> dict[str, Any]:
+def _backbone(model: Any) -> dict[str, Any]:
     return {key: _as_json(model.config[key]) for key in _BACKBONE_KEYS}
 
 

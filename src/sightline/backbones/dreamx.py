@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sightline.backbones.checked_loading import ENCODING_KEY
 from sightline.backbones.released_model import ReleasedModel
-from sightline.backbones.wan import ENCODING_KEY
 from sightline.backbones.wan_names import Shapes, diffusers_name
 from sightline.encodings.prope import Prope
 from sightline.errors import SightlineError

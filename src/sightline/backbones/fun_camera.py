@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sightline.backbones.checked_loading import ENCODING_KEY
 from sightline.backbones.fun_pipeline import FunCameraPipeline
 from sightline.backbones.released_model import ReleasedModel
-from sightline.backbones.wan import ENCODING_KEY
 from sightline.backbones.wan_names import Shapes, diffusers_name
 from sightline.cameras.tokens import FOLD
 from sightline.encodings.cameractrl import CHANNELS, CameraCtrl

@@ -14,11 +14,11 @@ from typing import Any
 
 from diffusers import WanTransformer3DModel
 
+from sightline.backbones.camera_transformer import ENCODING_KEY
 from sightline.backbones.hy_worldplay_model import HyWorldPlayTransformer3DModel
 from sightline.backbones.hy_worldplay_pipeline import HyWorldPlayPipeline
 from sightline.backbones.released_files import ReleasedWeights
 from sightline.backbones.released_model import ReleasedModel
-from sightline.backbones.wan import ENCODING_KEY
 from sightline.backbones.wan_configs import HY_WORLDPLAY
 from sightline.backbones.wan_names import Shapes
 from sightline.documents import read_json

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
+from diffusers import WanTransformer3DModel
 from diffusers.models.embeddings import TimestepEmbedding
 from diffusers.models.transformers.transformer_wan import WanTimeTextImageEmbedding
 from torch import Tensor
@@ -38,8 +38,10 @@ class HyWorldPlayTransformer3DModel(CameraWanTransformer3DModel):
     are the actions of the latent frames, by default those of their cameras.
     """
 
-    def __init__(self, **config: Any) -> None:
-        super().__init__(**config)
+    base: ClassVar[Any] = WanTransformer3DModel
+
+    def install(self) -> None:
+        super().install()
         dim = self.config.num_attention_heads * self.config.attention_head_dim
         self.condition_embedder = ActionTimeTextEmbedding(dim, self.config.freq_dim, 6 * dim, self.config.text_dim)
         for block in self.blocks:
@@ -72,12 +74,6 @@ class HyWorldPlayTransformer3DModel(CameraWanTransformer3DModel):
             self.condition_embedder.action = None
             for processor in processors:
                 processor.context_tokens = 0
-
-
-# As for the class it extends: diffusers reads the keys of a configuration from this signature.
-HyWorldPlayTransformer3DModel.__init__.__signature__ = inspect.signature(  # type: ignore[attr-defined]
-    CameraWanTransformer3DModel.__init__
-)
 
 
 class ActionTimeTextEmbedding(WanTimeTextImageEmbedding):

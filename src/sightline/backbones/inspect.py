@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.backbones.camera_transformer import CameraTransformer
 from sightline.encodings.protocol import EncodingLayer
 from sightline.encodings.scale_gate import GatedLayer
 from sightline.encodings.scope import ScopeLayer
@@ -64,9 +64,9 @@ class LayerStrengths:
 
 
 @torch.no_grad()
-def ray_form(model: CameraWanTransformer3DModel) -> RayForm:
+def ray_form(model: CameraTransformer) -> RayForm:
     """M = E_q^T E_k of every layer and head, and its distance from the reciprocal form. SCoPE with linear E only."""
-    layers = [_scope_layer(model, index) for index in range(len(model.blocks))]
+    layers = [_scope_layer(model, index) for index in range(len(_layers(model)))]
     if layers[0].settings.projection != "linear":
         raise SightlineError("ray_form reads M = E_q^T E_k: expected SCoPE with projection='linear', found 'mlp'.")
     e_q = torch.stack([layer.project_q.float().unflatten(0, (layer.heads, -1)) for layer in layers])  # [L, H, D, 7]
@@ -84,7 +84,7 @@ def ray_form(model: CameraWanTransformer3DModel) -> RayForm:
 
 @torch.no_grad()
 def score_terms(
-    model: CameraWanTransformer3DModel,
+    model: CameraTransformer,
     queries: Sequence[int],  # token indices, (t * rows + y) * columns + x
     layer: int,
     **inputs: Any,  # the model's inputs, with attention_kwargs={"camera": ...}
@@ -137,10 +137,10 @@ def score_terms(
 
 @torch.no_grad()
 def layer_strengths(
-    model: CameraWanTransformer3DModel, magnitudes: Sequence[float] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+    model: CameraTransformer, magnitudes: Sequence[float] = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 ) -> LayerStrengths:
     """The alphas of every layer, 1 for an encoding that has none, and its mean gate at some |m|."""
-    layers = [_additive_layer(model, index) for index in range(len(model.blocks))]
+    layers = [_additive_layer(model, index) for index in range(len(_layers(model)))]
     alpha = torch.tensor([[float(getattr(layer, f"alpha_{side}", 1.0)) for side in "qk"] for layer in layers])
     if not all(isinstance(layer, GatedLayer) and hasattr(layer, "gate_in") for layer in layers):
         return LayerStrengths(alpha, tuple(magnitudes), None)
@@ -151,7 +151,7 @@ def layer_strengths(
     return LayerStrengths(alpha, tuple(magnitudes), torch.stack(gates))
 
 
-def _additive_layer(model: CameraWanTransformer3DModel, index: int) -> Any:
+def _additive_layer(model: CameraTransformer, index: int) -> Any:
     layer = _layer(model, index)
     if not layer.is_additive:
         raise SightlineError(
@@ -161,17 +161,23 @@ def _additive_layer(model: CameraWanTransformer3DModel, index: int) -> Any:
     return layer
 
 
-def _scope_layer(model: CameraWanTransformer3DModel, index: int) -> ScopeLayer:
+def _scope_layer(model: CameraTransformer, index: int) -> ScopeLayer:
     layer = _layer(model, index)
     if not isinstance(layer, ScopeLayer):
         raise SightlineError(f"the model carries {model.config.encoding['name']!r}: expected the encoding 'scope'.")
     return layer
 
 
-def _layer(model: CameraWanTransformer3DModel, index: int) -> EncodingLayer:
-    if not isinstance(model, CameraWanTransformer3DModel):
-        raise SightlineError(f"model is a {type(model).__name__}: expected a CameraWanTransformer3DModel.")
-    if not 0 <= index < len(model.blocks):
-        raise SightlineError(f"layer is {index}: expected a layer from 0 to {len(model.blocks) - 1}.")
-    layer: EncodingLayer = model.blocks[index].attn1.camera_encoding
-    return layer
+def _layer(model: CameraTransformer, index: int) -> EncodingLayer:
+    layers = _layers(model)
+    if not 0 <= index < len(layers):
+        raise SightlineError(f"layer is {index}: expected a layer from 0 to {len(layers) - 1}.")
+    return layers[index]
+
+
+def _layers(model: CameraTransformer) -> list[EncodingLayer]:
+    if not isinstance(model, CameraTransformer):
+        raise SightlineError(
+            f"model is a {type(model).__name__}: expected a model with a camera, such as a CameraWanTransformer3DModel."
+        )
+    return model.encoding_layers

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightline.backbones.sana_wm_config import SANA_WM, SANA_WM_DEFAULTS, sana_wm_stride
+from sightline.backbones.families import family_of, family_of_config, require_family, token_stride
 from sightline.backbones.wan_configs import (
     DREAMX_5B,
     EXPERTS,
@@ -17,7 +17,9 @@ from sightline.backbones.wan_configs import (
     HY_CHUNK,
     HY_DEFAULTS,
     HY_WORLDPLAY,
+    I2V_21,
     I2V_A14B,
+    T2V_21,
     T2V_A14B,
     TI2V_5B,
     Defaults,
@@ -25,7 +27,7 @@ from sightline.backbones.wan_configs import (
     WanConfig,
 )
 from sightline.cameras.token_grid import TokenGrid, TokenStride
-from sightline.checks import shown, whole_number
+from sightline.checks import whole_number
 from sightline.documents import read_json
 from sightline.errors import SightlineError
 from sightline.files import reason
@@ -72,58 +74,52 @@ class ModelInfo:
             return cls._from_configs(configs)
         except SightlineError:
             raise
-        except Exception as error:  # entries that are missing, or of any other type or size than a Wan model's
+        except Exception as error:  # entries that are missing, or of any other type or size than a video model's
             raise SightlineError(
-                f"the model's configuration is no Wan pipeline's ({type(error).__name__}: {reason(error)}): expected one."
+                f"the model's configuration is no pipeline's ({type(error).__name__}: {reason(error)}): expected one."
             ) from None
 
     @classmethod
     def _from_configs(cls, configs: Configs) -> ModelInfo:
         pipeline, transformer, vae = configs[""], configs["transformer"], configs["vae"]
-        if pipeline.get("_class_name") == SANA_WM:
-            return cls._of_sana_wm(configs)
-        does_both = bool(pipeline.get("expand_timesteps"))  # TI2V-5B
-        image_channels = transformer["in_channels"] > vae["z_dim"]
+        family = family_of_config(pipeline)
+        takes = family.takes(pipeline, transformer, vae)
         encodings = [configs[name].get("encoding") for name in EXPERTS if name in configs]
-        release = _release(does_both, transformer["in_channels"], vae["z_dim"], encodings[0] or {})
-        is_lab = transformer["num_attention_heads"] * transformer["attention_head_dim"] < _LAB_WIDTH
+        if family.defaults is None:
+            release = _release(pipeline, transformer["in_channels"], vae["z_dim"], encodings[0] or {})
+            defaults, trained_shapes = release.defaults, release.trained_shapes
+        else:
+            defaults, trained_shapes = family.defaults, ()
+        is_lab = (
+            not family.own_camera
+            and transformer["num_attention_heads"] * transformer["attention_head_dim"] < _LAB_WIDTH
+        )
         info = cls(
-            stride=TokenStride.from_vae(vae, transformer["patch_size"]),
-            takes_image=does_both or image_channels,
-            takes_text_alone=not image_channels,
+            stride=token_stride(vae, transformer),
+            takes_image="image" in takes,
+            takes_text_alone="text" in takes,
             has_camera=all(encoding is not None for encoding in encodings),
-            defaults=LAB if is_lab else release.defaults,
+            defaults=LAB if is_lab else defaults,
             rope_max_seq_len=whole_number("rope_max_seq_len", transformer.get("rope_max_seq_len") or _ROPE_MAX_SEQ_LEN),
-            trained_shapes=LAB_SHAPES if is_lab else release.trained_shapes,
+            trained_shapes=LAB_SHAPES if is_lab else trained_shapes,
             pinhole_only=any(encoding.get("pinhole") or encoding.get("lens") for encoding in encodings if encoding),
             fixed_lens=any(encoding.get("lens") for encoding in encodings if encoding),
             centred_lens=any(encoding.get("lens") for encoding in encodings if encoding),
         )
+        if family.own_camera:
+            return replace(info, **_OWN_CAMERA)
         return replace(info, **_HY_WORLDPLAY) if transformer.get("_class_name") == HY_WORLDPLAY else info
-
-    @classmethod
-    def _of_sana_wm(cls, configs: Configs) -> ModelInfo:
-        return cls(
-            stride=sana_wm_stride(configs),
-            takes_image=True,
-            takes_text_alone=False,
-            has_camera=True,
-            defaults=SANA_WM_DEFAULTS,
-            pinhole_only=True,
-            needs_camera=True,
-        )
 
     @classmethod
     def of(cls, pipe: AnyPipeline) -> ModelInfo:
         """Of a pipeline that has been loaded."""
-        parts = {"": pipe, **{name: getattr(pipe, name, None) for name in (*EXPERTS, "vae")}}
-        return cls.from_configs(
-            {
-                name: {**part.config, "_class_name": type(part).__name__}
-                for name, part in parts.items()
-                if part is not None
-            }
-        )
+        parts = {name: getattr(pipe, name, None) for name in (*EXPERTS, "vae")}
+        configs = {
+            name: {**part.config, "_class_name": type(part).__name__}
+            for name, part in parts.items()
+            if part is not None
+        }
+        return cls.from_configs({"": {**pipe.config, "_class_name": family_of(pipe).text_pipeline}, **configs})
 
     def grid(self, num_frames: int, width: int, height: int) -> TokenGrid:
         """The token grid of a video of this size."""
@@ -208,35 +204,37 @@ _HY_WORLDPLAY: dict[str, Any] = {
     "latent_chunk": HY_CHUNK,
     "is_distilled": True,
 }
+_OWN_CAMERA: dict[str, Any] = {"has_camera": True, "pinhole_only": True, "needs_camera": True}
 
 
-def _release(does_both: bool, in_channels: int, latent_channels: int, encoding: Mapping[str, Any]) -> WanConfig:
-    """The release that a model is taken for, by the channels that it takes beside the latents, and by the settings of the
-    encoding that only the camera models of others have."""
-    if does_both and encoding.get("lens"):
-        return DREAMX_5B
-    if does_both:
-        return FUN_5B if in_channels > latent_channels else TI2V_5B
+def _release(
+    pipeline: Mapping[str, Any], in_channels: int, latent_channels: int, encoding: Mapping[str, Any]
+) -> WanConfig:
+    """The release of Wan that a model is taken for: by the channels that it takes beside the latents, by its experts, and by the
+    settings of the encoding that only the camera models of others have."""
+    image_channels = in_channels > latent_channels
+    if pipeline.get("expand_timesteps"):
+        return DREAMX_5B if encoding.get("lens") else FUN_5B if image_channels else TI2V_5B
     if in_channels == 2 * latent_channels:
         return FUN_21_14B
-    if in_channels > latent_channels:
-        return FUN_A14B if encoding.get("pinhole") else I2V_A14B
-    return T2V_A14B
+    if pipeline.get("boundary_ratio") is None:
+        return I2V_21 if image_channels else T2V_21
+    if not image_channels:
+        return T2V_A14B
+    return FUN_A14B if encoding.get("pinhole") else I2V_A14B
 
 
 def read_configs(model: str) -> Configs:
     """Read the configuration files of a model: a folder in the hub's layout, or a hub id (downloads a few small files)."""
     configs: dict[str, Mapping[str, Any]] = {"": _read(model, "model_index.json")}
-    name = configs[""].get("_class_name")
-    if name not in ("WanPipeline", "WanImageToVideoPipeline", SANA_WM):
-        raise SightlineError(f"model {model!r} is a {shown(name)}: expected a Wan pipeline or {SANA_WM}.")
+    require_family(model, configs[""].get("_class_name"))
     for component in _COMPONENTS:
         entry = configs[""].get(component)
         if isinstance(entry, list) and entry and entry[0] is not None:
             configs[component] = _read(model, f"{component}/config.json")
     for component in ("transformer", "vae"):
         if component not in configs:
-            raise SightlineError(f"model {model!r} has no {component}: expected a whole Wan pipeline.")
+            raise SightlineError(f"model {model!r} has no {component}: expected a whole pipeline.")
     return configs
 
 
@@ -246,7 +244,7 @@ def hub_revision(model: str) -> str:
 
 
 def _read(model: str, name: str) -> Mapping[str, Any]:
-    return read_json(_file(model, name), "a configuration of a Wan pipeline")
+    return read_json(_file(model, name), "a configuration of a pipeline")
 
 
 def _file(model: str, name: str) -> Path:
@@ -255,7 +253,7 @@ def _file(model: str, name: str) -> Path:
         file.stat()  # a missing file is refused in the same words as a missing model
     except (OSError, ValueError) as error:  # no such folder or id, or no network
         raise SightlineError(
-            f"model {model!r} cannot be loaded ({name}: {reason(error)}): expected a folder or hub id of a Wan pipeline."
+            f"model {model!r} cannot be loaded ({name}: {reason(error)}): expected a folder or hub id of a pipeline."
         ) from None
     return file
 

@@ -1,4 +1,4 @@
-"""Loading stock pipelines, and adding a camera to the transformers of Wan's."""
+"""Loading stock pipelines, and adding a camera to their transformers."""
 
 from __future__ import annotations
 
@@ -7,27 +7,22 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
+import diffusers
 import torch
-from diffusers import AutoencoderKLWan, DiffusionPipeline, WanTransformer3DModel
+from diffusers import DiffusionPipeline, WanTransformer3DModel
 
 from sightline.backbones import shipped
+from sightline.backbones.camera_transformer import CameraTransformer
 from sightline.backbones.camera_weights import is_camera_weights, load_camera, require_same_backbone, save_camera
+from sightline.backbones.families import SANA_WM, Family, family_of, require_family
 from sightline.backbones.hub_camera import local_camera
 from sightline.backbones.model_info import read_configs
+from sightline.backbones.models import add_camera, camera_class, saved_class
 from sightline.backbones.packed_weights import load_component, packed_files
 from sightline.backbones.released import insert_released, load_released, read_released
 from sightline.backbones.sana_wm import load_sana_wm
-from sightline.backbones.sana_wm_config import SANA_WM
-from sightline.backbones.stock import (
-    EXPERTS,
-    SAFETENSORS,
-    AnyPipeline,
-    AnyWanPipeline,
-    WanImageToVideoPipeline,
-    model_errors,
-)
+from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyPipeline, WanImageToVideoPipeline, model_errors
 from sightline.backbones.tiny import tiny_by_name
-from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.devices import as_device, as_dtype
 from sightline.documents import read_json
 from sightline.encodings import Encoding
@@ -58,11 +53,12 @@ def load_pipeline(
     device: str | torch.device | None = None,
     **options: Any,
 ) -> AnyPipeline:
-    """Load a stock diffusers pipeline: Wan with a camera in its transformers, or SANA-WM, which has one of its own.
+    """Load a stock diffusers pipeline, with a camera in its transformers, or SANA-WM, which has a camera of its own.
+    docs/backbones.md and docs/released.md list the models.
 
     model: a hub id such as "Wan-AI/Wan2.2-TI2V-5B-Diffusers", or a folder in the same layout. "lab" is the small model that
-        ships with this package; None is the lab model with its shipped camera weights. "tiny:ti2v-5b", "tiny:i2v-a14b",
-        "tiny:t2v-a14b" and "tiny:pixels" are untrained, for tests.
+        ships with this package; None is the lab model with its shipped camera weights. "tiny:ti2v-5b",
+        "tiny:ltx-2" and others (tiny.py) are untrained, for tests.
     camera: camera weights: a file written by `save_camera`, a folder written by `save_pretrained`, or, for a model with two
         experts, a folder that holds transformer and transformer_2 of either kind. Also the folder of a released camera model
         (docs/released.md), which brings transformers of its own; and the hub id of one of these. An encoding such as `Scope()`
@@ -82,9 +78,9 @@ def load_pipeline(
     _require_options(options, {} if tiny is not None else _OPTIONS)
     model = shipped.resolve(model)
     hub_options = {name: options[name] for name in HUB_OPTIONS if name in options}
-    if tiny is None and _pipeline_class(model, hub_options) == SANA_WM:
-        _require_options(options, HUB_OPTIONS)
-        with model_errors(model):
+    with model_errors(model):
+        if tiny is None and _family(model, hub_options) is SANA_WM:
+            _require_options(options, HUB_OPTIONS)
             return load_sana_wm(model, camera, dtype, hub_options).to(device)
     if (release := read_released(camera)) is not None:
         if tiny is not None:
@@ -97,27 +93,29 @@ def load_pipeline(
     with model_errors(model):
         packed = {} if tiny else _packed_parts(Path(model), dtype)
         options = packed | options
-        if "vae" not in options and tiny is None:
+        if "vae" not in options and tiny is None and _family(model, hub_options).float32_vae:
             options["vae"] = load_vae(model, hub_options)
         # DiffusionPipeline finds the class, but takes no transformer; only image-to-video pipelines are packed.
         pipeline_class = WanImageToVideoPipeline if packed else DiffusionPipeline
         pipe = tiny or pipeline_class.from_pretrained(model, dtype=dtype, **options, **SAFETENSORS)
-    if not isinstance(pipe, AnyWanPipeline):
-        raise SightlineError(f"model {str(model)!r} is a {type(pipe).__name__}: expected a Wan pipeline or {SANA_WM}.")
+    require_pipeline(pipe)
     if camera is not None:
         attach_camera(pipe, camera)
     return pipe.to(device)
 
 
-def load_vae(model: str | Path, hub_options: Mapping[str, Any] | None = None) -> AutoencoderKLWan:
+def load_vae(model: str | Path, hub_options: Mapping[str, Any] | None = None) -> Any:
     """The VAE of a saved model in float32, which may be packed."""
-    folder = Path(model) / "vae"
+    folder, hub_options = Path(model) / "vae", hub_options or {}
+    vae_class: Any = getattr(diffusers, _family(model, hub_options).vae)
     if packed_files(folder):
-        vae: AutoencoderKLWan = load_component(AutoencoderKLWan, folder, torch.float32)
-        return vae
-    return AutoencoderKLWan.from_pretrained(
-        model, subfolder="vae", dtype=torch.float32, **SAFETENSORS, **(hub_options or {})
-    )
+        return load_component(vae_class, folder, torch.float32)
+    return vae_class.from_pretrained(model, subfolder="vae", dtype=torch.float32, **SAFETENSORS, **hub_options)
+
+
+def _family(model: str | Path, hub_options: Mapping[str, Any]) -> Family:
+    """The family of a saved model."""
+    return require_family(model, DiffusionPipeline.load_config(model, **hub_options).get("_class_name"))
 
 
 def load_transformer(model: str | Path, component: str = "transformer", dtype: torch.dtype = torch.float32) -> Any:
@@ -128,7 +126,7 @@ def load_transformer(model: str | Path, component: str = "transformer", dtype: t
     model = shipped.resolve(model)
     with model_errors(model):
         require_component(model, component, saved_components(model))
-        transformer_class = _transformer_class(model, component)
+        transformer_class: Any = saved_class(transformer_config(model, component))
         if packed_files(Path(model) / component):
             return load_component(transformer_class, Path(model) / component, dtype)
         return transformer_class.from_pretrained(model, subfolder=component, dtype=dtype, **SAFETENSORS)
@@ -144,12 +142,10 @@ def empty_transformer(model: str | Path, component: str) -> tuple[Any, Path]:
     model = shipped.resolve(model)
     with model_errors(model):
         require_component(model, component, saved_components(model))
-        transformer_class = _transformer_class(model, component)
+        config = transformer_config(model, component)
         with torch.device("meta"):
-            empty = transformer_class.from_config(WanTransformer3DModel.load_config(model, subfolder=component))
-        config = empty.config
-        # The RoPE tables are in no file: they are computed.
-        empty.rope = type(empty.rope)(config.attention_head_dim, config.patch_size, config.rope_max_seq_len)
+            empty: Any = saved_class(config).from_config(config)  # type: ignore[attr-defined]
+        camera_class(empty).compute_buffers(empty)
         folder = Path(model) if Path(model).is_dir() else Path(_download(str(model), component))
     return empty, folder / component
 
@@ -163,10 +159,11 @@ def pipeline_config(model: str | Path) -> Mapping[str, Any]:
         return DiffusionPipeline.load_config(model)
 
 
-def _pipeline_class(model: str | Path, hub_options: Mapping[str, Any]) -> str | None:
-    """The class that the model_index.json of a saved pipeline names."""
-    with model_errors(model):
-        return DiffusionPipeline.load_config(model, **hub_options).get("_class_name")
+def family_of_model(model: str | Path) -> Family:
+    """The family of a model, before it is loaded. model: as for load_pipeline."""
+    if (tiny := tiny_by_name(model)) is not None:
+        return family_of(tiny)
+    return require_family(model, pipeline_config(model).get("_class_name"))
 
 
 def saved_components(model: str | Path) -> dict[str, Any]:
@@ -181,9 +178,12 @@ def require_component(model: str | Path, component: str, components: Collection[
         raise SightlineError(f"component is {component!r}: {model} has no such part.")
 
 
-def _transformer_class(model: str | Path, component: str) -> Any:
-    config = WanTransformer3DModel.load_config(model, subfolder=component)
-    return CameraWanTransformer3DModel if "encoding" in config else WanTransformer3DModel
+def transformer_config(model: str | Path, component: str) -> dict[str, Any]:
+    """The configuration of one transformer of a model, without its weights. model: as for load_pipeline."""
+    if (tiny := tiny_by_name(model)) is not None:
+        return dict(getattr(tiny, component).config)
+    config: dict[str, Any] = WanTransformer3DModel.load_config(model, subfolder=component)  # of any class
+    return config
 
 
 def _download(model: str, component: str) -> str:
@@ -200,7 +200,7 @@ def _require_options(options: Mapping[str, Any], known: Collection[str]) -> None
             raise SightlineError(f"{name} is no option of load_pipeline: expected {expected}.")
 
 
-def attach_camera(pipe: AnyWanPipeline, camera: str | Path | Encoding) -> AnyWanPipeline:
+def attach_camera(pipe: AnyPipeline, camera: str | Path | Encoding) -> AnyPipeline:
     """Replace the pipeline's transformers by ones that take a camera (see load_pipeline). Changes `pipe` and returns it.
 
     A file of camera weights adds to the pipeline's own weights. A folder written by save_pretrained holds a complete
@@ -218,9 +218,7 @@ def attach_camera(pipe: AnyWanPipeline, camera: str | Path | Encoding) -> AnyWan
     models = {}
     for component, base in experts(pipe).items():
         if isinstance(camera, Encoding):
-            models[component] = CameraWanTransformer3DModel.from_transformer(
-                base, camera, component=component, copy=False
-            )
+            models[component] = add_camera(base, camera, component=component, copy=False)
         else:
             path = _expert_path(Path(camera), component, two=len(experts(pipe)) > 1)
             models[component] = _load_expert(base, path, component)
@@ -228,7 +226,7 @@ def attach_camera(pipe: AnyWanPipeline, camera: str | Path | Encoding) -> AnyWan
     return pipe
 
 
-def save_pipeline_camera(pipe: AnyWanPipeline, folder: str | Path) -> None:
+def save_pipeline_camera(pipe: AnyPipeline, folder: str | Path) -> None:
     """Write the camera weights of each expert into a folder that `load_pipeline(camera=folder)` reads."""
     for component, model in experts(pipe).items():
         save_camera(model, Path(folder) / f"{component}.safetensors", component)
@@ -239,10 +237,9 @@ def experts(pipe: AnyPipeline) -> dict[str, Any]:
     return {name: model for name in EXPERTS if (model := getattr(pipe, name, None)) is not None}
 
 
-def require_pipeline(pipe: Any, kinds: Any = AnyWanPipeline) -> None:
-    """Refuse what is not a Wan pipeline, or none of other kinds."""
-    if not isinstance(pipe, kinds):
-        raise SightlineError(f"pipe is a {type(pipe).__name__}: expected a diffusers Wan pipeline (see load_pipeline).")
+def require_pipeline(pipe: Any) -> None:
+    """Refuse what is no pipeline of a known family."""
+    family_of(pipe)
 
 
 def _packed_parts(folder: Path, dtype: torch.dtype) -> dict[str, Any]:
@@ -274,13 +271,13 @@ def _expert_path(camera: Path, component: str, two: bool) -> Path:
     return camera
 
 
-def _load_expert(base: Any, path: Path, component: str) -> CameraWanTransformer3DModel:
+def _load_expert(base: Any, path: Path, component: str) -> CameraTransformer:
     if path.is_file():
         if not is_camera_weights(path):
             raise SightlineError(f"camera {path} holds no camera weights: expected a file written by save_camera.")
         return load_camera(base, path, component, copy=False)
     _require_camera_config(path)
-    model = CameraWanTransformer3DModel.from_pretrained(path, dtype=base.dtype)
+    model: CameraTransformer = camera_class(base).from_pretrained(path, dtype=base.dtype)
     if model.config.component not in (None, component):
         raise SightlineError(f"camera {path} was trained for {model.config.component!r}: expected {component!r}.")
     require_same_backbone(path, model.config, base)

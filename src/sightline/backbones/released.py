@@ -14,7 +14,7 @@ from sightline.backbones.hy_worldplay import HyWorldPlay, require_converted
 from sightline.backbones.model_info import Configs
 from sightline.backbones.released_files import ReleasedWeights, expert_places, require_no_pickle
 from sightline.backbones.released_model import ReleasedModel, open_experts
-from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyWanPipeline
+from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyPipeline
 from sightline.documents import read_json
 from sightline.errors import SightlineError
 
@@ -52,7 +52,7 @@ def load_released(release: ReleasedModel, model: str | Path, dtype: torch.dtype,
     return release.pipeline_class.from_pretrained(model, dtype=dtype, **transformers, **options, **SAFETENSORS)
 
 
-def insert_released(pipe: AnyWanPipeline, release: ReleasedModel) -> Any:
+def insert_released(pipe: AnyPipeline, release: ReleasedModel) -> Any:
     """The pipeline of a release, with the other parts of a pipeline that is loaded."""
     names = (*EXPERTS, "vae", "text_encoder")
     parts = {name: part.config for name in names if (part := getattr(pipe, name, None)) is not None}

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
-from sightline.backbones.attention import CameraRotaryPosEmbed
 from sightline.backbones.released_files import ReleasedWeights, expert_places, require_same_tensors
 from sightline.backbones.stock import WanImageToVideoPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
@@ -103,8 +102,7 @@ class ReleasedModel(ABC):
             is_float32 = any(part in target for part in model._keep_in_fp32_modules)
             state[target] = self.convert(name, tensor).to(torch.float32 if is_float32 else dtype)
         model.load_state_dict(state, assign=True)
-        config = model.config  # the RoPE tables are in no file: they are computed
-        model.rope = CameraRotaryPosEmbed(config.attention_head_dim, config.patch_size, config.rope_max_seq_len)
+        model.compute_buffers(model)
         return model.eval()
 
     @classmethod

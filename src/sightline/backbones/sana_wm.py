@@ -10,29 +10,27 @@ import numpy as np
 import torch
 from diffusers import AutoencoderKLLTX2Video, DiffusionPipeline, SanaWMTransformer3DModel
 
+from sightline.backbones.families import SANA_WM, require_no_camera
 from sightline.backbones.released_files import ReleasedWeights, require_same_tensors
-from sightline.backbones.sana_wm_config import require_no_camera
-from sightline.backbones.stock import SAFETENSORS, SanaWMPipeline
+from sightline.backbones.stock import SAFETENSORS, STOCK_PIPELINES, AnyPipeline
 from sightline.cameras.trajectory import Trajectory
 
 _FAMILY = "SANA-WM"
 _CHECKED: dict[str, Any] = {"transformer": SanaWMTransformer3DModel, "vae": AutoencoderKLLTX2Video}
 
 
-def load_sana_wm(
-    model: str | Path, camera: object, dtype: torch.dtype, hub_options: Mapping[str, Any]
-) -> SanaWMPipeline:
+def load_sana_wm(model: str | Path, camera: object, dtype: torch.dtype, hub_options: Mapping[str, Any]) -> AnyPipeline:
     """The pipeline of a folder or hub id, on the CPU. All of it is in `dtype`, the VAE too, as its authors run it.
 
     Names and shapes of the transformer's and of the VAE's tensors are checked first: diffusers would leave a missing one random.
     """
-    require_no_camera(model, camera)
+    require_no_camera(model, camera, SANA_WM)
     folder = Path(model)
     if not folder.is_dir():
         folder = Path(DiffusionPipeline.download(str(model), **SAFETENSORS, **hub_options))
     for component, model_class in _CHECKED.items():
         _require_complete(folder / component, model_class)
-    return SanaWMPipeline.from_pretrained(folder, dtype=dtype, **SAFETENSORS)
+    return STOCK_PIPELINES[SANA_WM.image_pipeline].from_pretrained(folder, dtype=dtype, **SAFETENSORS)
 
 
 def camera_arguments(trajectory: Trajectory) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""The stock pipelines of diffusers, imported without transformers' warning about torchvision, which they do not use."""
+"""The stock pipelines of diffusers, imported without transformers' warning about torchvision, which they do not need."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import torch
 import transformers
 
+from sightline.backbones.families import PIPELINES
 from sightline.backbones.wan_configs import EXPERTS
 from sightline.errors import LoadError, SightlineError
 from sightline.files import reason
@@ -17,12 +18,15 @@ from sightline.files import reason
 _verbosity = transformers.logging.get_verbosity()
 transformers.logging.set_verbosity_error()
 try:
-    from diffusers import SanaWMPipeline, WanImageToVideoPipeline, WanPipeline
+    import diffusers
+    from diffusers import DiffusionPipeline, WanImageToVideoPipeline, WanPipeline
+
+    # Getting a class imports its module.
+    STOCK_PIPELINES: dict[str, Any] = {name: getattr(diffusers, name) for name in PIPELINES}
 finally:
     transformers.logging.set_verbosity(_verbosity)
 
-AnyWanPipeline: TypeAlias = WanPipeline | WanImageToVideoPipeline
-AnyPipeline: TypeAlias = AnyWanPipeline | SanaWMPipeline
+AnyPipeline: TypeAlias = DiffusionPipeline  # one of STOCK_PIPELINES, or derived from one
 
 # For every from_pretrained: other files of weights are pickles, and loading one can run code.
 SAFETENSORS: dict[str, Any] = {"use_safetensors": True}
@@ -30,9 +34,8 @@ SAFETENSORS: dict[str, Any] = {"use_safetensors": True}
 __all__ = [
     "EXPERTS",
     "SAFETENSORS",
+    "STOCK_PIPELINES",
     "AnyPipeline",
-    "AnyWanPipeline",
-    "SanaWMPipeline",
     "WanImageToVideoPipeline",
     "WanPipeline",
     "model_errors",

@@ -121,6 +121,23 @@ T2V_A14B = WanConfig(
     defaults=Defaults(num_frames=81, width=832, height=480, num_inference_steps=40, guidance_scale=4.0),
     trained_shapes=_both_ways((81, 832, 480), (81, 1280, 720)),
 )
+# Wan 2.1: one expert, and for image-to-video an image encoder (CLIP). 1.3B is narrower.
+I2V_21 = replace(
+    I2V_A14B,
+    hub_id="Wan-AI/Wan2.1-I2V-14B-480P-Diffusers",
+    pipeline={"expand_timesteps": False, "boundary_ratio": None},
+    transformer={**_14B, "in_channels": 36, "image_dim": 1280, "added_kv_proj_dim": 5120},
+    two_experts=False,
+    flow_shift=3.0,
+    defaults=Defaults(num_frames=81, width=832, height=480, num_inference_steps=50, guidance_scale=5.0),
+)
+T2V_21 = replace(
+    I2V_21,
+    hub_id="Wan-AI/Wan2.1-T2V-14B-Diffusers",
+    pipeline_class="WanPipeline",
+    transformer=_14B | {"in_channels": 16},
+    trained_shapes=_both_ways((81, 832, 480), (81, 1280, 720)),
+)
 # VideoX-Fun's Control-Camera releases on these backbones, with the settings of its examples.
 FUN_5B = replace(
     TI2V_5B,
@@ -129,13 +146,9 @@ FUN_5B = replace(
     trained_shapes=(),
 )
 FUN_21_14B = replace(
-    I2V_A14B,
-    hub_id="Wan-AI/Wan2.1-I2V-14B-480P-Diffusers",
-    pipeline={"expand_timesteps": False, "boundary_ratio": None},
-    transformer=_14B | {"in_channels": 32, "image_dim": 1280, "added_kv_proj_dim": 5120},
-    two_experts=False,
-    flow_shift=3.0,
-    defaults=Defaults(num_frames=81, width=832, height=480, num_inference_steps=50, guidance_scale=6.0),
+    I2V_21,
+    transformer={**I2V_21.transformer, "in_channels": 32},
+    defaults=replace(I2V_21.defaults, guidance_scale=6.0),
     trained_shapes=(),
 )
 FUN_A14B = replace(

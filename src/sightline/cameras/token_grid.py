@@ -57,6 +57,10 @@ class TokenGrid(NamedTuple):
         """Of a video of this size, whose tokens cover `stride`."""
         return cls((num_frames - 1) // stride.frames + 1, height // stride.height, width // stride.width)
 
+    def temporal_stride(self, num_frames: int) -> int:
+        """Raw frames per latent frame, for a video of so many frames on this grid."""
+        return (num_frames - 1) // max(self.frames - 1, 1)
+
     @property
     def tokens_per_frame(self) -> int:
         """Tokens of one latent frame."""

@@ -99,6 +99,7 @@ class Scores:
     """The figure to write: .png, .svg or .pdf."""
 
     def run(self) -> None:
+        from sightline.backbones.models import blocks_of
         from sightline.backbones.pipelines import experts
         from sightline.cameras.trajectory import Trajectory
         from sightline.figures import check_figure_path, draw_score_terms
@@ -118,7 +119,7 @@ class Scores:
         clip = read_clip(video, cameras, num_frames, width, height, self.prompt, self.start)
         pipe = model.pipe
         expert = experts(pipe).get(self.component)
-        layer = self.layer if self.layer is not None else (0 if expert is None else len(expert.blocks) // 2)
+        layer = self.layer if self.layer is not None else (0 if expert is None else len(blocks_of(expert)) // 2)
         frame = self.frame if self.frame is not None else (num_frames - 1) // info.stride.frames
         found = video_score_terms(
             pipe, clip, layer=layer, frame=frame, at=_fractions(self.at), sigma=self.sigma, head=self.head,

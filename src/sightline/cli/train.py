@@ -122,7 +122,7 @@ class Export:
     run_folder: Annotated[Positional[Path], arg(metavar="RUN")]
     """The run's folder."""
     output: Annotated[Positional[Path], arg(metavar="OUTPUT")]
-    """A new folder for CameraWanTransformer3DModel.from_pretrained, or a .safetensors file for sl.load_pipeline(camera=...)."""
+    """A new folder with the model in diffusers' layout, or a .safetensors file for sl.load_pipeline(camera=...)."""
     checkpoint: str = "latest"
     """latest, or the folder of a checkpoint."""
     last_weights: bool = False

@@ -66,7 +66,7 @@ class CacheWriter:
             raise SightlineError(f"dtype is {dtype!r}: expected one of {', '.join(DTYPES)}.")
         if not len(clips):
             raise SightlineError(f"there are no clips to cache ({len(clips.skips)} skipped): expected at least one.")
-        encoder.check_size(clips.spec.width, clips.spec.height)
+        encoder.check_shape(clips.spec.num_frames, clips.spec.width, clips.spec.height)
         self.folder, self.clips, self.encoder = Path(folder), clips, encoder
         self.shard_clips = whole_number("shard_clips", shard_clips)
         self.rank, self.processes, self.dtype = rank, processes, DTYPES[dtype]

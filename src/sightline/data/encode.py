@@ -1,30 +1,30 @@
-"""Encoding of frames and captions to what a Wan transformer is trained on, exactly as the stock pipelines do it."""
+"""Encoding of frames and captions to what a transformer is trained on, exactly as the stock pipelines do it."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import AutoencoderKLWan, DiffusionPipeline, WanTransformer3DModel
+from diffusers import AutoencoderKLWan, DiffusionPipeline
 from torch import Tensor
 
 from sightline.backbones import shipped, whole_sequence
-from sightline.backbones.pipelines import load_vae
-from sightline.backbones.stock import SAFETENSORS, WanImageToVideoPipeline, WanPipeline, model_errors
+from sightline.backbones.families import family_of, require_family, token_stride
+from sightline.backbones.model_io import io_of_family
+from sightline.backbones.pipelines import load_vae, transformer_config
+from sightline.backbones.stock import EXPERTS, SAFETENSORS, STOCK_PIPELINES, model_errors
 from sightline.backbones.tiny import tiny_by_name
 from sightline.backbones.weights_digest import weights_digest
-from sightline.cameras.token_grid import TokenStride
 from sightline.data.clip import Clip
 from sightline.devices import as_device, as_dtype
 from sightline.digests import json_digest
 from sightline.errors import SightlineError
 
-_PIPELINES = {pipeline.__name__: pipeline for pipeline in (WanPipeline, WanImageToVideoPipeline)}
-MAX_SEQUENCE_LENGTH = 512  # text tokens that the Wan pipelines pad prompts to
+MAX_SEQUENCE_LENGTH = 512  # text tokens that Wan pipelines pad prompts to
 DIGESTS = ("weights of the vae", "weights of the text_encoder", "configuration of the model")
 _PROBE = "A slow dolly, 3.5 m into room 27!"  # tokenizers that give the same tokens for this count as the same
 # Held while encoding or decoding. AutoencoderKLWan stores its temporal caches on the module, and fast tokenizers are not
@@ -35,7 +35,7 @@ ENCODER_LOCK = threading.RLock()
 def load_encoder(
     model: str | Path, device: str | torch.device = "cpu", dtype: str | torch.dtype | None = None
 ) -> ClipEncoder:
-    """The VAE and the text encoder of a Wan model; the transformers are not loaded.
+    """The VAE and the text encoder of a model; the transformers are not loaded.
 
     model: as for load_pipeline.
     dtype: of the text encoder; by default bfloat16 on a GPU and float32 elsewhere. The VAE is float32.
@@ -45,35 +45,40 @@ def load_encoder(
         return ClipEncoder(tiny.to(device))
     model = shipped.resolve(model)
     with model_errors(model):
-        name = DiffusionPipeline.load_config(model).get("_class_name")
-        if name not in _PIPELINES:
-            raise SightlineError(f"model {str(model)!r} is a {name}: expected a Wan pipeline.")
-        vae = load_vae(model)
-        patch_size = WanTransformer3DModel.load_config(model, subfolder="transformer")["patch_size"]
+        index = DiffusionPipeline.load_config(model)
+        name = index.get("_class_name")
+        io_of_family(require_family(model, name))  # refuses a model that is not trained here
+        vae, config = load_vae(model), transformer_config(model, "transformer")
         # DiffusionPipeline.from_pretrained would load the transformers in spite of transformer=None.
-        without = {"transformer": None, "transformer_2": None}
+        without = dict.fromkeys(name for name in EXPERTS if name in index)
         options = {"vae": vae, "dtype": as_dtype(dtype, device), **without, **SAFETENSORS}
-        pipe = _PIPELINES[name].from_pretrained(model, **options)
-    return ClipEncoder(pipe.to(device), patch_size)
+        pipe = STOCK_PIPELINES[name].from_pretrained(model, **options)
+    return ClipEncoder(pipe.to(device), config)
 
 
 class ClipEncoder:
     """The VAE and the text encoder of a pipeline. A clip's latents never depend on the other clips that are encoded."""
 
-    def __init__(self, pipe: Any, patch_size: Sequence[int] | None = None) -> None:
-        """patch_size: of the transformer, where `pipe` is without one."""
-        self.pipe = pipe
-        self.token_stride = TokenStride.from_vae(pipe.vae.config, patch_size or pipe.transformer.config.patch_size)
+    def __init__(self, pipe: Any, config: Mapping[str, Any] | None = None) -> None:
+        """config: that of the transformer, where `pipe` is without one."""
+        self.pipe, self.family = pipe, family_of(pipe)
+        self.io = io_of_family(self.family)
+        config = pipe.transformer.config if config is None else config
+        self.token_stride = token_stride(pipe.vae.config, config)
         # Image-to-video with per-token timesteps (TI2V-5B) conditions on the latent of the first frame, which is latent
         # frame 0 of the whole clip, the VAE being causal. Without them (I2V-A14B) it takes channels of their own.
-        self.has_condition = isinstance(pipe, WanImageToVideoPipeline) and not pipe.config.expand_timesteps
+        takes = self.family.takes(pipe.config, config, pipe.vae.config)
+        self.has_condition = "text" not in takes and not pipe.config.get("expand_timesteps")
         self.has_wan_vae = isinstance(pipe.vae, AutoencoderKLWan)
 
-    def check_size(self, width: int, height: int) -> None:
+    def check_shape(self, num_frames: int, width: int, height: int) -> None:
+        """Refuse clips that do not fill whole tokens."""
         stride = self.token_stride
         for name, pixels, multiple in (("width", width, stride.width), ("height", height, stride.height)):
             if pixels % multiple:
                 raise SightlineError(f"{name} is {pixels}: expected a multiple of {multiple} for this model.")
+        if (num_frames - 1) % stride.frames:
+            raise SightlineError(f"num_frames is {num_frames}: expected {stride.frames} n + 1 for this model.")
 
     def encode(self, clip: Clip, max_sequence_length: int = MAX_SEQUENCE_LENGTH) -> dict[str, Tensor]:
         """latents [C, t, h, w] and text [n, D], float32; condition [C, t, h, w] for models with such channels."""
@@ -100,34 +105,23 @@ class ClipEncoder:
         return self._normalized(whole_sequence.encode(vae, video.to(vae.device, vae.dtype)).float())
 
     def _normalized(self, latents: Tensor) -> Tensor:
-        config = self.pipe.vae.config
-        mean, std = (
-            torch.tensor(values).view(1, config.z_dim, 1, 1, 1).to(latents)
-            for values in (config.latents_mean, config.latents_std)
-        )
+        mean, std = (values.to(latents) for values in self.io.latent_statistics(self.pipe.vae))
         return (latents - mean) * (1.0 / std)
 
     def text(
         self, caption: str, max_sequence_length: int = MAX_SEQUENCE_LENGTH
     ) -> Tensor:  # -> [n, D], n at most max_sequence_length
-        """The embedding of the pipeline's encode_prompt, without its padding of zeros."""
+        """The text of one caption without its padding of zeros."""
         embedding = self.texts([caption], max_sequence_length)[0].cpu()
         used = embedding.abs().amax(-1).nonzero()
         return embedding[: int(used[-1]) + 1 if len(used) else 0]
 
     @torch.no_grad()
     def texts(self, captions: Sequence[str], max_sequence_length: int = MAX_SEQUENCE_LENGTH) -> Tensor:  # -> [B, L, D]
-        """Embeddings of the pipeline's encode_prompt, padded to max_sequence_length, on the device of the text encoder; longer
-        captions are cut."""
+        """What the pipeline gives to its transformer for these captions, padded to max_sequence_length, on the device of the text
+        encoder; longer captions are cut."""
         with ENCODER_LOCK:
-            embeddings, _ = self.pipe.encode_prompt(
-                list(captions),
-                do_classifier_free_guidance=False,
-                max_sequence_length=max_sequence_length,
-                device=self.pipe.text_encoder.device,
-            )
-        result: Tensor = embeddings.float()
-        return result
+            return self.io.encode_text(self.pipe, captions, max_sequence_length).float()
 
     @contextmanager
     def text_encoder_on(self, device: torch.device) -> Iterator[None]:
@@ -146,6 +140,8 @@ class ClipEncoder:
         """Digests of everything that latents and text depend on. They do not depend on where the model is stored."""
         public = {name: value for name, value in self.pipe.vae.config.items() if not name.startswith("_")}
         behaviour = {"vae": public, "condition": self.has_condition, "tokens": self.pipe.tokenizer(_PROBE)["input_ids"]}
+        if (connectors := getattr(self.pipe, "connectors", None)) is not None:  # LTX-2
+            behaviour["connectors"] = weights_digest(connectors)
         weights = (weights_digest(getattr(self.pipe, name)) for name in ("vae", "text_encoder"))
         return dict(zip(DIGESTS, (*weights, json_digest(behaviour)), strict=True))
 

@@ -170,7 +170,9 @@ class PerClipLatents(Generic[Item]):
         batch = LatentBatch(
             clip.latents[None].float(),  # a cache may hold bfloat16; noise is added in float32
             clip.text[None, : self.max_sequence_length].float(),
-            CameraTokens.from_trajectory(clip.trajectory, grid),
+            CameraTokens.from_trajectory(
+                clip.trajectory, grid, temporal_stride=grid.temporal_stride(len(clip.trajectory))
+            ),
             None if clip.condition is None else with_first_frame_mask(clip.condition.float())[None],
         )
         if self._memory is not None:

@@ -15,9 +15,9 @@ from typing import Literal, get_args
 
 import numpy as np
 
+from sightline.backbones.camera_transformer import CameraTransformer
 from sightline.backbones.model_info import LAB
-from sightline.backbones.stock import AnyWanPipeline
-from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.backbones.stock import AnyPipeline
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.clip import Clip
 from sightline.errors import SightlineError
@@ -55,7 +55,7 @@ class PsnrResults:
 
 
 def generate_clip(
-    pipe: AnyWanPipeline,
+    pipe: AnyPipeline,
     clip: Clip,
     trajectory: Trajectory | None,
     *,
@@ -75,7 +75,7 @@ def generate_clip(
 
 
 def measure_psnr(
-    pipe: AnyWanPipeline,
+    pipe: AnyPipeline,
     clips: Sequence[Clip],
     *,
     conditions: Sequence[Condition] = CONDITIONS,
@@ -93,7 +93,7 @@ def measure_psnr(
         raise SightlineError(
             f"clips has {len(clips)}: expected two of each style or more, for another clip's trajectory."
         )
-    if not isinstance(pipe.transformer, CameraWanTransformer3DModel):
+    if not isinstance(pipe.transformer, CameraTransformer):
         conditions = ("none",)
     by_clip: dict[str, list[float]] = {}
     by_style: dict[str, dict[str, list[float]]] = {}

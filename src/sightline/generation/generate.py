@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 
+from sightline.backbones.camera_transformer import CameraTransformer
+from sightline.backbones.families import Family, family_of, token_stride
 from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.pipelines import experts, require_pipeline
 from sightline.backbones.sana_wm import camera_arguments
-from sightline.backbones.stock import AnyPipeline, AnyWanPipeline, SanaWMPipeline, WanImageToVideoPipeline, WanPipeline
-from sightline.backbones.wan import CameraWanTransformer3DModel
+from sightline.backbones.stock import STOCK_PIPELINES, AnyPipeline
 from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.cameras.tokens import CameraTokens, LatentPose
 from sightline.cameras.trajectory import Trajectory
@@ -48,7 +51,7 @@ def generate(
     blind: do not condition on the trajectory; the model then needs no camera. For comparison.
     anchor, latent_pose: see CameraTokens.from_trajectory.
     """
-    require_pipeline(pipe, AnyPipeline)
+    require_pipeline(pipe)
     if not isinstance(trajectory, Trajectory):
         raise SightlineError(
             f"trajectory is a {type(trajectory).__name__}: expected a Trajectory, such as moves.orbit()."
@@ -66,6 +69,7 @@ def generate(
     check_seed(seed)
     if reserved := sorted(set(options) & _SET_BY_GENERATE):
         raise SightlineError(f"{reserved[0]} is set by generate itself: expected trajectory or seed instead.")
+    family = family_of(pipe)
     info.require_conditioning(blind=blind, camera_guidance_scale=number("camera_guidance_scale", camera_guidance_scale))
     info.require_sampling(num_inference_steps, guidance_scale)
     if not blind:
@@ -81,11 +85,15 @@ def generate(
         "generator": torch.Generator().manual_seed(seed),  # on the CPU: the same noise on every device
         "output_type": "np",
     }
-    if isinstance(pipe, SanaWMPipeline):
-        _require_fit(trajectory, info.stride)
-        conditions = _sana_wm_conditions(image, trajectory, anchor, latent_pose)
+    # Most models take no padding mask, so prompts must be padded as in training: to the family's length, or, for a small model,
+    # to the length that its own tokenizer states.
+    options.setdefault("max_sequence_length", min(family.max_sequence_length, pipe.tokenizer.model_max_length))
+    if family.own_camera:
+        conditions = _own_camera_conditions(info, image, trajectory, anchor, latent_pose)
         negative = negative_prompt or ""
         return as_frames(pipe(prompt=prompt, negative_prompt=negative, **conditions, **sampling, **options).frames)
+    if family.frame_rate is not None:
+        options.setdefault(family.frame_rate, round(trajectory.fps))
     attention_kwargs: dict[str, Any] = {}
     if not blind:
         attention_kwargs["camera"] = camera_tokens(pipe, trajectory, anchor=anchor, latent_pose=latent_pose)
@@ -96,46 +104,58 @@ def generate(
             raise SightlineError("camera_guidance_scale is given with blind: expected 1, since there is no camera.")
         attention_kwargs["camera_guidance_scale"] = float(camera_guidance_scale)
     attention_kwargs |= options.pop("attention_kwargs", None) or {}
-    # The models take no padding mask, so prompts must be padded as in training: to 512 tokens, or, for a small model, to
-    # the length that its own tokenizer states.
-    options.setdefault("max_sequence_length", min(512, pipe.tokenizer.model_max_length))
     pipe = pipeline_for_mode(pipe, with_image=image is not None)
+    if not blind:
+        _require_one_window(pipe, options, len(trajectory))
     if image is not None:
-        options["image"] = load_image(image, trajectory.width, trajectory.height)
+        options |= first_frame(family, load_image(image, trajectory.width, trajectory.height), len(trajectory))
     video = pipe(
         prompt=prompt, negative_prompt=negative_prompt, attention_kwargs=attention_kwargs, **sampling, **options
     )
     return as_frames(video.frames[0])
 
 
-def _sana_wm_conditions(
-    image: Any, trajectory: Trajectory, anchor: int | None, latent_pose: LatentPose
+def _own_camera_conditions(
+    info: ModelInfo, image: Any, trajectory: Trajectory, anchor: int | None, latent_pose: LatentPose
 ) -> dict[str, Any]:
-    """The first frame and the camera of SANA-WM, which reads the trajectory itself."""
+    """The first frame and the camera of SANA-WM, whose pipeline reads a trajectory itself."""
     if anchor != 0 or latent_pose != "last":
         raise SightlineError(
             f"anchor is {anchor} and latent_pose is {latent_pose!r}: expected 0 and 'last' for SANA-WM, which has its own."
         )
+    _require_fit(trajectory, info.stride)
+    info.require_num_frames(len(trajectory))
+    info.require_size(trajectory.width, trajectory.height)
     return {"image": load_image(image, trajectory.width, trajectory.height), **camera_arguments(trajectory)}
 
 
 def camera_tokens(
-    pipe: AnyWanPipeline, trajectory: Trajectory, *, anchor: int | None = 0, latent_pose: LatentPose = "last"
+    pipe: AnyPipeline, trajectory: Trajectory, *, anchor: int | None = 0, latent_pose: LatentPose = "last"
 ) -> CameraTokens:
     """The trajectory on this pipeline's token grid, for `pipe(..., attention_kwargs={"camera": tokens})`."""
     transformers = list(experts(pipe).values())
     for model in transformers:
-        if not isinstance(model, CameraWanTransformer3DModel):
+        if not isinstance(model, CameraTransformer):
             raise SightlineError(
                 f"the pipeline's transformer is a {type(model).__name__}, which takes no camera: load it with "
                 "load_pipeline(model, camera=...)."
             )
-    stride = TokenStride.from_vae(pipe.vae.config, transformers[0].config.patch_size)
+    stride = token_stride(pipe.vae.config, transformers[0].config)
     _require_fit(trajectory, stride)
     grid = TokenGrid.from_video(len(trajectory), trajectory.width, trajectory.height, stride)
     return CameraTokens.from_trajectory(
         trajectory, grid, anchor=anchor, latent_pose=latent_pose, temporal_stride=stride.frames
     )
+
+
+def first_frame(family: Family, image: Image.Image, num_frames: int) -> dict[str, Any]:
+    """The options of the family's pipelines that make this picture the first frame of a video."""
+    if not family.image_as_video:
+        return {"image": image}
+    unknown = Image.new("RGB", image.size, (127, 127, 127))
+    kept, made = Image.new("L", image.size, 0), Image.new("L", image.size, 255)
+    later = num_frames - 1
+    return {"video": [image] + [unknown] * later, "mask": [kept] + [made] * later}
 
 
 def _require_fit(trajectory: Trajectory, stride: TokenStride) -> None:
@@ -153,21 +173,31 @@ def _require_fit(trajectory: Trajectory, stride: TokenStride) -> None:
         )
 
 
-def pipeline_for_mode(pipe: AnyWanPipeline, with_image: bool) -> AnyWanPipeline:
+def _require_one_window(pipe: AnyPipeline, options: dict[str, Any], num_frames: int) -> None:
+    """Refuse a video that the pipeline makes window by window, without telling the model which frames a window has."""
+    parameter = signature(type(pipe).__call__).parameters.get("base_num_frames")
+    if parameter is None:
+        return
+    window = options.get("base_num_frames", parameter.default)
+    if num_frames > window:
+        raise SightlineError(
+            f"trajectory has {num_frames} frames, more than base_num_frames {window}: expected at most as many, since each "
+            "window of a longer video would get the camera of the first."
+        )
+
+
+def pipeline_for_mode(pipe: AnyPipeline, with_image: bool) -> AnyPipeline:
     """The image-to-video or the text-to-video pipeline over the same components; refused where the model cannot do it."""
-    does_both = bool(pipe.config.expand_timesteps)  # TI2V-5B
-    has_image_channels = pipe.transformer.config.in_channels > pipe.vae.config.z_dim
-    if with_image and not (does_both or has_image_channels):
+    family = family_of(pipe)
+    takes = family.takes(pipe.config, pipe.transformer.config, pipe.vae.config)
+    if with_image and "image" not in takes:
         raise SightlineError("image was given but this model is text-to-video only: expected image=None.")
-    if not with_image and has_image_channels:
+    if not with_image and "text" not in takes:
         raise SightlineError("image is missing: expected a first frame, since this model is image-to-video only.")
-    pipeline_class = WanImageToVideoPipeline if with_image else WanPipeline
+    pipeline_class = STOCK_PIPELINES[family.image_pipeline if with_image else family.text_pipeline]
     if isinstance(pipe, pipeline_class):
         return pipe
-    flags = {name: pipe.config[name] for name in ("boundary_ratio", "expand_timesteps")}
-    components = {
-        name: part for name, part in pipe.components.items() if name not in ("image_encoder", "image_processor")
-    }
-    converted = pipeline_class(**components, **flags)
+    parts = {**pipe.config, **pipe.components}  # flags such as boundary_ratio, and models
+    converted = pipeline_class(**{name: parts[name] for name in signature(pipeline_class).parameters if name in parts})
     converted.set_progress_bar_config(**getattr(pipe, "_progress_bar_config", {}))
     return converted

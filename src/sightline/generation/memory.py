@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from diffusers import SanaWMTransformer3DModel
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from sightline.backbones.families import LTX2, SANA_WM, Family, family_of_config, patch_size
 from sightline.backbones.hy_worldplay_memory import WINDOW
 from sightline.backbones.model_info import Configs, ModelInfo
 from sightline.backbones.stock import EXPERTS
-from sightline.cameras.token_grid import TokenGrid
+from sightline.backbones.wan_configs import HY_WORLDPLAY
 from sightline.errors import SightlineError
 from sightline.memory import GIB, available_memory
 
@@ -66,31 +66,29 @@ def estimate(
 ) -> Estimate:
     """The memory for one video. camera_guidance: its two passes are one batch. tiled: the VAE decodes tile by tile."""
     info, size = ModelInfo.from_configs(configs), dtype.itemsize
-    parts = {name: _on_meta(name, config) for name, config in configs.items() if name}
-    is_sana_wm = isinstance(parts["transformer"], SanaWMTransformer3DModel)
-    sizes = {name: 4 if name == "vae" and not is_sana_wm else size for name in parts}
+    family = family_of_config(configs[""])
+    parts = {name: _on_meta(name, config, family) for name, config in configs.items() if name}
+    sizes = dict.fromkeys(parts, size) | ({"vae": 4} if family.float32_vae else {})
     weights = {name: sum(p.numel() for p in part.parameters()) * sizes[name] for name, part in parts.items()}
     blocks = {name: _largest_block(part) * sizes[name] for name, part in parts.items()}
-    grid, vae = info.grid(num_frames, width, height), parts["vae"]
+    transformer, grid = configs["transformer"], info.grid(num_frames, width, height)
     frames = min(grid.frames, WINDOW + info.latent_chunk) if info.latent_chunk > 1 else grid.frames
     tokens = frames * grid.tokens_per_frame * (2 if camera_guidance else 1)
-    video = num_frames * height * width * 3 * 4
-    if is_sana_wm:
-        denoising = (
-            2 * tokens * configs["transformer"]["hidden_size"] * _SANA_WM
-        )  # both passes of guidance are one batch
-        if tiled:
-            vae.enable_tiling()
-        return Estimate(weights, blocks, denoising, _decoding_peak(nn.Module.to(vae, dtype), grid) + 2 * video)
-    transformer = configs["transformer"]
-    channels = transformer["num_attention_heads"] * transformer["attention_head_dim"]
-    per_channel = _ATTENTION + (_TOKEN_TIME if configs[""].get("expand_timesteps") else 0)
-    denoising = tokens * channels * per_channel * size // 2
+    tokens *= 2 if family in (LTX2, SANA_WM) else 1  # their text guidance is one batch too
+    if family is SANA_WM:
+        denoising = tokens * transformer["hidden_size"] * _SANA_WM
+    else:
+        channels = transformer["num_attention_heads"] * transformer["attention_head_dim"]
+        per_channel = _ATTENTION + (_TOKEN_TIME if configs[""].get("expand_timesteps") or family is LTX2 else 0)
+        denoising = tokens * channels * per_channel * size // 2
+    vae, video = parts["vae"], num_frames * height * width * 3 * 4
     if tiled:
         width, height = min(width, vae.tile_sample_min_width), min(height, vae.tile_sample_min_height)
-    # The VAE decodes one latent frame after the other; from the third on, all of its caches are full.
-    spatial = vae.config.scale_factor_spatial
-    decoding = _decoding_peak(vae, TokenGrid(3, height // spatial, width // spatial)) + 2 * video
+    grid, patch = info.grid(num_frames, width, height), patch_size(transformer)
+    # Wan's VAE decodes one latent frame after the other; from the third on, all of its caches are full. LTX-2's decodes all.
+    frames = 3 if family.float32_vae else grid.frames * patch[0]
+    shape = (1, vae.config[family.latent_channels], frames, grid.rows * patch[1], grid.columns * patch[2])
+    decoding = _decoding_peak(vae, shape) * sizes["vae"] // 4 + 2 * video
     return Estimate(weights, blocks, denoising, decoding)
 
 
@@ -131,28 +129,28 @@ def _advice(needs: Estimate, offload: str, free: int, tiled: bool) -> str:
     )
 
 
-def _on_meta(name: str, config: Mapping[str, Any]) -> Any:
+def _on_meta(name: str, config: Mapping[str, Any], family: Family) -> Any:
     """The component without its weights."""
-    from diffusers import AutoencoderKLLTX2Video, AutoencoderKLWan, WanTransformer3DModel
-    from transformers import Gemma2Config, Gemma2Model, UMT5Config, UMT5EncoderModel
+    import diffusers
+    import transformers
 
     from sightline.backbones.hy_worldplay_model import HyWorldPlayTransformer3DModel
-    from sightline.backbones.wan import CameraWanTransformer3DModel
+    from sightline.backbones.models import camera_class_of
 
-    others = (AutoencoderKLLTX2Video, SanaWMTransformer3DModel, HyWorldPlayTransformer3DModel)
-    classes = {model.__name__: model for model in others}
     try:
         with torch.device("meta"):
-            if name == "text_encoder" and config.get("model_type") == "gemma2":
-                return Gemma2Model(Gemma2Config.from_dict(dict(config)))
             if name == "text_encoder":
-                return UMT5EncoderModel(UMT5Config.from_dict(dict(config)))
-            wan = CameraWanTransformer3DModel if "encoding" in config else WanTransformer3DModel
-            kind = classes.get(config.get("_class_name"), AutoencoderKLWan if name == "vae" else wan)
+                kind: Any = getattr(transformers, family.text_encoder)
+                return kind(kind.config_class.from_dict(dict(config)))
+            kind = getattr(diffusers, family.vae if name == "vae" else family.transformer)
+            if config.get("_class_name") == HY_WORLDPLAY:
+                kind = HyWorldPlayTransformer3DModel
+            elif "encoding" in config:
+                kind = camera_class_of(kind)
             return kind.from_config(dict(config))
     except (TypeError, ValueError, KeyError) as error:
         raise SightlineError(
-            f"the configuration of the {name} is not valid ({error}): expected that of a Wan pipeline."
+            f"the configuration of the {name} is not valid ({error}): expected that of such a pipeline."
         ) from None
 
 
@@ -168,11 +166,9 @@ def _largest_block(part: nn.Module) -> int:
     return max(sizes + tables, default=0)
 
 
-def _decoding_peak(vae: Any, latent: TokenGrid) -> int:
-    """Peak bytes while the VAE decodes latents of this size, found by running it on the meta device."""
-    peak = _PeakBytes()
-    channels = vae.config.get("z_dim") or vae.config.latent_channels
-    latents = torch.empty(1, channels, *latent, device="meta", dtype=vae.dtype)
+def _decoding_peak(vae: Any, shape: tuple[int, ...]) -> int:
+    """Peak bytes while the VAE decodes latents of this shape in float32, found by running it on the meta device."""
+    peak, latents = _PeakBytes(), torch.empty(shape, device="meta")
     with suppress(NotImplementedError), torch.no_grad(), torch.device("meta"), peak:
         vae.decode(latents, return_dict=False)
     return peak.bytes

@@ -30,8 +30,8 @@ class ModelOptions:
     """Which model generates, and how it runs on this machine."""
 
     model: Annotated[str | None, arg(metavar="M", help_behavior_hint="")] = None
-    """Hub id or folder of a Wan or SANA-WM pipeline. Default: the lab model that ships ("lab" is the same model without a
-    camera)."""
+    """Hub id or folder of a pipeline (docs/backbones.md, docs/released.md). Default: the lab model that ships ("lab" is the same
+    model without a camera)."""
     camera: Annotated[Path | None, arg(metavar="WEIGHTS", help_behavior_hint="")] = None
     """Camera weights: a file, a folder with one file for each expert, or a released camera model (docs/released.md), also by
     its hub id. Default: those saved with the model."""
@@ -116,15 +116,14 @@ class Model:
     def configs(self) -> Configs | None:
         """The configuration files. None for untrained models, which have none."""
         from sightline.backbones import shipped
+        from sightline.backbones.families import family_of_config, require_no_camera
         from sightline.backbones.model_info import read_configs
-        from sightline.backbones.sana_wm_config import SANA_WM, require_no_camera
 
         name = self.options.model
         if name is not None and name.startswith("tiny:"):
             return None
         configs = read_configs(str(shipped.base()) if name in (None, "lab") else str(name))
-        if configs[""].get("_class_name") == SANA_WM:
-            require_no_camera(name, self.options.camera)
+        require_no_camera(name, self.options.camera, family_of_config(configs[""]))
         if self.camera is None:  # importing diffusers takes seconds, which a preview of a path does not need
             return configs
         from sightline.backbones.released import released_configs

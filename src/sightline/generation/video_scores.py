@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from sightline.backbones.families import LTX2, SKYREELS_V2, WAN, family_of
 from sightline.backbones.inspect import score_terms
 from sightline.backbones.pipelines import experts
-from sightline.backbones.stock import AnyWanPipeline
-from sightline.cameras.token_grid import TEMPORAL_STRIDE
+from sightline.backbones.stock import AnyPipeline
 from sightline.checks import check_seed, number
 from sightline.data.clip import Clip
-from sightline.data.encode import ClipEncoder, pad_text
+from sightline.data.encode import MAX_SEQUENCE_LENGTH, ClipEncoder, pad_text
 from sightline.data.latents import with_first_frame_mask
 from sightline.errors import SightlineError
 from sightline.generation.generate import camera_tokens
@@ -44,7 +44,7 @@ class VideoScoreTerms:
 
 @torch.no_grad()
 def video_score_terms(
-    pipe: AnyWanPipeline,
+    pipe: AnyPipeline,
     clip: Clip,
     *,
     layer: int,
@@ -66,6 +66,11 @@ def video_score_terms(
         raise SightlineError(f"sigma is {sigma:g}: expected a noise level from 0 to 1.")
     if not all(0 <= number("at", value) < 1 for value in at):
         raise SightlineError(f"at is {at[0]:g},{at[1]:g}: expected fractions of the picture from 0 to below 1.")
+    family = family_of(pipe)
+    if family not in (WAN, SKYREELS_V2, LTX2):
+        raise SightlineError(
+            f"the model is a {family.transformer}: expected Wan, SkyReels V2 or LTX-2, whose scores can be split."
+        )
     model = experts(pipe)[component]
     tokens = camera_tokens(pipe, clip.trajectory)
     grid = tokens.grid
@@ -74,9 +79,9 @@ def video_score_terms(
     row, column = int(at[1] * grid.rows), int(at[0] * grid.columns)
     query = (frame * grid.rows + row) * grid.columns + column
     inputs = _model_inputs(pipe, clip, sigma, check_seed(seed), grid.tokens_per_frame)
-    inputs = {
-        name: value.to(model.device, model.dtype if name != "timestep" else None) for name, value in inputs.items()
-    }
+    for name, value in inputs.items():
+        if isinstance(value, torch.Tensor):  # times stay float32
+            inputs[name] = value.to(model.device, model.dtype if "states" in name else None)
     camera = {"camera": tokens.to(model.device)}
     found = score_terms(model, [query], layer, **inputs, attention_kwargs=camera)
     terms = {}
@@ -89,14 +94,12 @@ def video_score_terms(
     shares = found.total[0, :, 0].softmax(-1)  # [heads, N]
     attention = (shares.mean(0) if head is None else shares[head]).reshape(terms["sum"].shape).float().cpu().numpy()
     centre = ((column + 0.5) / grid.columns, (row + 0.5) / grid.rows)
-    return VideoScoreTerms(terms, attention, (frame, *centre), clip.frames[::TEMPORAL_STRIDE])
+    return VideoScoreTerms(terms, attention, (frame, *centre), clip.frames[:: grid.temporal_stride(len(clip.frames))])
 
 
-def _model_inputs(
-    pipe: AnyWanPipeline, clip: Clip, sigma: float, seed: int, tokens_per_frame: int
-) -> dict[str, torch.Tensor]:
+def _model_inputs(pipe: AnyPipeline, clip: Clip, sigma: float, seed: int, tokens_per_frame: int) -> dict[str, Any]:
     encoder = ClipEncoder(pipe)
-    length = min(512, pipe.tokenizer.model_max_length)
+    length = min(MAX_SEQUENCE_LENGTH, pipe.tokenizer.model_max_length)
     encoded = encoder.encode(clip, length)
     x0 = encoded["latents"][None]  # [1, C, t, h, w]
     noise = torch.randn(x0.shape, generator=torch.Generator().manual_seed(seed))
@@ -105,10 +108,10 @@ def _model_inputs(
     conditioned: Any = encoded.get("condition")
     if conditioned is not None:  # I2V-A14B
         noisy = torch.cat([noisy, with_first_frame_mask(conditioned)[None]], dim=1)
-    elif pipe.config.expand_timesteps:  # TI2V-5B: the clean first latent is at time 0
+    elif pipe.config.get("expand_timesteps") or encoder.family is LTX2:  # the clean first latent is at time 0
         noisy[:, :, 0] = x0[:, :, 0]
         by_frame = timestep.repeat(x0.shape[2])
         by_frame[0] = 0.0
         timestep = by_frame.repeat_interleave(tokens_per_frame)[None]
     text = pad_text(encoded["text"], length)[None]
-    return {"hidden_states": noisy, "timestep": timestep, "encoder_hidden_states": text}
+    return encoder.io.inputs(pipe.transformer.config, noisy, timestep, text)

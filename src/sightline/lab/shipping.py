@@ -10,10 +10,11 @@ import torch
 from diffusers import WanTransformer3DModel
 
 from sightline.backbones.camera_weights import save_camera
+from sightline.backbones.checked_loading import ENCODING_KEY
 from sightline.backbones.packed_weights import pack_component
 from sightline.backbones.pipelines import load_pipeline
 from sightline.backbones.stock import WanImageToVideoPipeline
-from sightline.backbones.wan import ENCODING_KEY, CameraWanTransformer3DModel
+from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.errors import SightlineError
 from sightline.files import atomic_folder
 from sightline.lab.models import save_pipeline

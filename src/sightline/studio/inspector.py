@@ -130,7 +130,7 @@ def read_layers(model: Model, component: str = "transformer") -> LayersView:
     heads = expert.config.num_attention_heads
     return LayersView(
         name,
-        len(expert.blocks),
+        len(expert.encoding_layers),
         heads,
         alpha,
         magnitudes,

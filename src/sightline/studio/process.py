@@ -150,6 +150,8 @@ def _latent_picture(pipe: Any, latents: Any) -> str | None:
     from PIL import Image
 
     vae = pipe.vae
+    if latents.ndim != 5:  # LTX-2 packs them
+        return None
     mean, std = (  # SANA-WM's VAE has them among its weights
         torch.as_tensor(getattr(vae, name) if hasattr(vae, name) else vae.config[name]).view(1, -1, 1, 1, 1)
         for name in ("latents_mean", "latents_std")

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from sightline.backbones.camera_weights import save_camera
-from sightline.backbones.wan import ENCODING_KEY
+from sightline.backbones.checked_loading import ENCODING_KEY
 from sightline.errors import SightlineError
 from sightline.files import atomic_folder
 from sightline.training import checkpoint

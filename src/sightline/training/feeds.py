@@ -89,8 +89,8 @@ class Feed:
             TokenGrid.from_latents(self.train.read([index]).latents.shape, patch_size).num_tokens for index in examples
         )
 
-    def require_fit(self, config: Any) -> None:
-        """Refuse clips that another kind of model has encoded. config: of the transformer that is trained."""
+    def require_fit(self, config: Any, text_channels: int) -> None:
+        """Refuse clips that another kind of model has encoded. config, text_channels: of the transformer that is trained."""
         batch = self.held_out.read([0])
         channels = batch.latents.shape[1]
         expected = config.in_channels - (0 if batch.condition is None else batch.condition.shape[1])
@@ -100,9 +100,9 @@ class Feed:
                 f"conditions, and the model takes {config.in_channels} and predicts {config.out_channels}: expected clips that "
                 "were encoded for model.base."
             )
-        if batch.text.shape[-1] != config.text_dim:
+        if batch.text.shape[-1] != text_channels:
             raise SightlineError(
-                f"the clips have text of {batch.text.shape[-1]} channels, and the model takes {config.text_dim}: expected "
+                f"the clips have text of {batch.text.shape[-1]} channels, and the model takes {text_channels}: expected "
                 "clips that were encoded for model.base."
             )
 
@@ -143,8 +143,8 @@ def make_feed(
     if encoder is None:
         train, held_out, order, empty_text = _from_caches(data, patch_size, seed)
         return Feed(train, held_out, order, empty_text[: data.max_sequence_length], with_camera)
-    for _, width, height in data.clip_shapes:
-        encoder.check_size(width, height)
+    for shape in data.clip_shapes:
+        encoder.check_shape(*shape)
     train_clips, held_out_clips = (
         [_clips_of(data, part, shape) for shape in range(len(data.clip_shapes))] for part in _PARTS
     )

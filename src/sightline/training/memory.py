@@ -62,13 +62,14 @@ def estimate(model: Any, recipe: Recipe, tokens: int, processes: int) -> Estimat
     sharded = processes if recipe.parallel == "fsdp2" else 1
     config = model.config
     width, layers = config.num_attention_heads * config.attention_head_dim, config.num_layers
+    ffn_dim = config.get("ffn_dim", 4 * width)  # LTX-2 does not name it
     number_bytes = 2 if recipe.dtype == "bfloat16" else 4
     numbers = tokens * recipe.optimizer.micro_batch_size * number_bytes
     per_channel = _BLOCK + (_CAMERA if hasattr(model, "encoding_layers") else 0)
     if recipe.objective.image_to_video_prob > 0 and config.in_channels == config.out_channels:
         per_channel += _TIME_PER_TOKEN
-    block_activations = numbers * (per_channel * width + _FFN * config.ffn_dim)
-    block_gradients = numbers * _FFN_BACKWARD * config.ffn_dim
+    block_activations = numbers * (per_channel * width + _FFN * ffn_dim)
+    block_gradients = numbers * _FFN_BACKWARD * ffn_dim
     checkpointing = recipe.model.gradient_checkpointing
     # Autocast keeps its copies of trained weights; those of frozen weights are kept only if a backward pass needs them.
     copied = trained if checkpointing else everything

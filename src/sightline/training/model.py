@@ -11,10 +11,20 @@ import torch.distributed as dist
 from torch import nn
 
 from sightline.backbones.accelerate import accelerate
+from sightline.backbones.camera_transformer import CameraTransformer
 from sightline.backbones.camera_weights import load_camera
-from sightline.backbones.pipelines import empty_transformer, is_packed, load_transformer, pipeline_config
+from sightline.backbones.families import SKYREELS_V2_DF, VACE
+from sightline.backbones.models import add_camera
+from sightline.backbones.pipelines import (
+    empty_transformer,
+    family_of_model,
+    is_packed,
+    load_transformer,
+    pipeline_config,
+    transformer_config,
+)
+from sightline.backbones.shipped import resolve
 from sightline.backbones.stock import EXPERTS
-from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.backbones.weights_digest import files_digest, weights_digest
 from sightline.encodings import encoding_from_config
 from sightline.errors import SightlineError
@@ -38,12 +48,30 @@ def load_base(config: ModelConfig, sharded: bool = False) -> Base:
     sharded: leave its weights on disk, so that each process reads only its own shards of them (see parallelize). Camera
     weights and LoRA are added to a model that is in memory, the miniatures are in no file, and packed weights are read whole.
     """
+    _require_trainable(config)
     in_memory = config.camera is not None or config.trainable == "lora" or config.base.startswith("tiny:")
     if sharded and not in_memory and not is_packed(config.base, config.component):
         transformer, folder = empty_transformer(config.base, config.component)
         return Base(transformer, _on_main_process(folder), folder)
     transformer = load_transformer(config.base, config.component)
     return Base(transformer, weights_digest(transformer))
+
+
+def _require_trainable(config: ModelConfig) -> None:
+    """Refuse, before weights are read, a model whose transformer takes more than latents, text and a camera."""
+    family = family_of_model(config.base)
+    reason = None
+    if family is VACE:
+        reason = "its control video"
+    elif family is SKYREELS_V2_DF:
+        reason = "a timestep of its own for each latent frame"
+    elif transformer_config(resolve(config.base), config.component).get("image_dim") is not None:
+        reason = "the embedding of its image encoder"
+    if reason is not None:
+        raise SightlineError(
+            f"model.base is {config.base!r}, whose transformer also takes {reason}: expected a model that trains with latents "
+            "and text alone (docs/backbones.md)."
+        )
 
 
 def warn_of_other_experts_noise(config: ModelConfig, objective: ObjectiveConfig) -> None:
@@ -74,8 +102,8 @@ def build_model(base: Any, config: ModelConfig) -> nn.Module:
         # Runs that leave the backbone alone are exported as camera weights again, so LoRA must stay apart from the weights.
         keep_lora = config.trainable in ("lora", "encoding")
         model = load_camera(model, config.camera, config.component, copy=False, keep_lora=keep_lora)
-    elif encoding is not None and not isinstance(model, CameraWanTransformer3DModel):
-        model = CameraWanTransformer3DModel.from_transformer(model, encoding, copy=False)
+    elif encoding is not None and not isinstance(model, CameraTransformer):
+        model = add_camera(model, encoding, copy=False)
     if encoding is not None and not model.encoding.computes_as(encoding):
         where = "model.camera" if config.camera is not None else "model.base"
         raise SightlineError(f"model.encoding is {encoding}: {where} carries {model.encoding}; leave one of them out.")

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from sightline.backbones.families import patch_size
+from sightline.backbones.model_io import io_of
 from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.data.latents import LatentBatch
@@ -91,19 +93,19 @@ def flow_matching_loss(model: Any, batch: LatentBatch, drawn: Draw) -> Tensor:  
             noisy[:, :, 0] = torch.where(first_given[:, None, None, None], x0[:, :, 0], noisy[:, :, 0])
             predicted_frames[:, 0] = (~first_given).float()
             unwrapped = getattr(model, "module", model)  # DistributedDataParallel keeps the model in .module
-            grid = TokenGrid.from_latents(x0.shape, unwrapped.config.patch_size)
+            grid = TokenGrid.from_latents(x0.shape, patch_size(unwrapped.config))
             timestep = (timestep[:, None] * predicted_frames).repeat_interleave(grid.tokens_per_frame, dim=1)  # [B, N]
         model_input = noisy
 
     if batch.empty_text is None:
         raise SightlineError("empty_text of the batch is None: expected the embedding of the empty prompt.")
     text = torch.where(drawn.text_dropped[:, None, None], batch.empty_text.to(batch.text), batch.text)
-    kwargs = {}
+    attention_kwargs = None
     if batch.camera_tokens is not None:
         tokens = batch.camera_tokens.with_log_scale_offset(drawn.log_scale)
         camera_rows = tokens.rows * (~drawn.camera_dropped)[:, None, None]
-        kwargs["attention_kwargs"] = {"camera": CameraTokens(camera_rows, tokens.grid)}
-    predicted = model(model_input, timestep, text, return_dict=False, **kwargs)[0].float()
+        attention_kwargs = {"camera": CameraTokens(camera_rows, tokens.grid)}
+    predicted = io_of(model).velocity(model, model_input, timestep, text, attention_kwargs).float()
     error = (predicted - (drawn.noise - x0)).square().mean(dim=(1, 3, 4))  # [B, t]
     return (error * predicted_frames).sum(dim=1) / predicted_frames.sum(dim=1)
 

@@ -11,7 +11,7 @@ from accelerate import Accelerator
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from sightline.backbones.wan import ENCODING_KEY
+from sightline.backbones.checked_loading import ENCODING_KEY
 from sightline.training.muon import MuonAdamW
 from sightline.training.recipe import OptimizerConfig
 

@@ -10,6 +10,7 @@ from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
+from sightline.backbones.models import blocks_of
 from sightline.errors import SightlineError
 from sightline.training.recipe import OptimizerConfig, Parallel
 from sightline.training.shards import load_shards
@@ -34,8 +35,7 @@ def parallelize(
     if weights is None:
         model.to(device)
     missing = [name for name, parameter in model.named_parameters() if parameter.is_meta]
-    blocks: Any = model.blocks
-    for block in blocks:
+    for block in blocks_of(model):
         if hasattr(block.attn1, "camera_encoding"):
             fully_shard(block.attn1.camera_encoding, mp_policy=_FLOAT32)
         fully_shard(block, mp_policy=_FLOAT32)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -12,15 +12,23 @@ from diffusers import DiffusionPipeline
 from torch import nn
 
 from sightline.backbones import shipped
-from sightline.backbones.pipelines import empty_transformer, is_packed, load_transformer, load_vae, saved_components
-from sightline.backbones.stock import EXPERTS, SAFETENSORS, WanImageToVideoPipeline, WanPipeline, model_errors
+from sightline.backbones.families import family_of
+from sightline.backbones.model_io import io_of_family
+from sightline.backbones.pipelines import (
+    empty_transformer,
+    experts,
+    is_packed,
+    load_transformer,
+    load_vae,
+    saved_components,
+)
+from sightline.backbones.stock import EXPERTS, SAFETENSORS, STOCK_PIPELINES, model_errors
 from sightline.backbones.tiny import tiny_by_name
 from sightline.data.encode import ENCODER_LOCK
 from sightline.training.objective import autocast
 from sightline.training.parallelize import is_sharded, parallelize
 from sightline.training.recipe import Recipe
 
-_PIPELINES = {pipeline.__name__: pipeline for pipeline in (WanPipeline, WanImageToVideoPipeline)}
 _PROMPT_PARTS = ("text_encoder", "tokenizer")  # not needed: the clips' captions are embedded already
 
 
@@ -43,7 +51,9 @@ class Sampler:
         experts = {self.recipe.model.component: model, **self.others}
         self.pipe.register_modules(**experts)
         with ENCODER_LOCK:
-            self.pipe.vae.to(device)
+            for name, part in self.pipe.components.items():  # the VAE, and LTX-2's for sound
+                if isinstance(part, nn.Module) and name not in experts:
+                    part.to(device)
         try:
             for expert in self.others.values() if not self.sharded else ():
                 expert.to(device)
@@ -80,14 +90,21 @@ def load_sampler(recipe: Recipe, device: torch.device, num_processes: int, vae: 
 
 def _load_pipeline(base: str, vae: nn.Module | None) -> Any:
     if (tiny := tiny_by_name(base)) is not None:
-        tiny.register_modules(**dict.fromkeys((*EXPERTS, *_PROMPT_PARTS)))
-        return tiny
+        return _without_prompts(tiny, experts(tiny))
     model = shipped.resolve(base)
     with model_errors(model):
-        pipeline = _PIPELINES[DiffusionPipeline.load_config(model)["_class_name"]]
+        pipeline = STOCK_PIPELINES[DiffusionPipeline.load_config(model)["_class_name"]]
         if vae is None:
             vae = load_vae(model)
-        return pipeline.from_pretrained(model, vae=vae, **dict.fromkeys((*EXPERTS, *_PROMPT_PARTS)), **SAFETENSORS)
+        without = dict.fromkeys((*_expert_names(base), *_PROMPT_PARTS))
+        return _without_prompts(pipeline.from_pretrained(model, vae=vae, **without, **SAFETENSORS))
+
+
+def _without_prompts(pipe: Any, more: Collection[str] = ()) -> Any:
+    """The pipeline without its text encoder and these parts, which takes embedded text."""
+    pipe.register_modules(**dict.fromkeys((*more, *_PROMPT_PARTS)))
+    io_of_family(family_of(pipe)).take_encoded_text(pipe)
+    return pipe
 
 
 def _expert_names(base: str) -> list[str]:
@@ -99,6 +116,6 @@ def _expert_names(base: str) -> list[str]:
 def _in_dtype(model: Any, dtype: torch.dtype) -> Any:
     """The parameters in this dtype, except those that diffusers keeps in float32, and the RoPE tables."""
     for name, parameter in model.named_parameters():
-        if not any(part in name.split(".") for part in model._keep_in_fp32_modules):
+        if not any(part in name.split(".") for part in model._keep_in_fp32_modules or ()):
             parameter.data = parameter.data.to(dtype)
     return model

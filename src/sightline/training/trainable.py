@@ -10,15 +10,16 @@ from torch import nn
 from sightline.errors import SightlineError
 from sightline.training.recipe import ModelConfig
 
-# Patterns of a Wan transformer's parameter names. A block's modulation is its scale_shift_table; norm1 and norm3 have no weights.
+# Patterns of the parameter names of Wan and its relatives and of LTX-2, whose parameters for sound have names of their own. A
+# block's modulation is its scale_shift_table; norm1 and norm3 have no weights.
 _SETS: dict[str, str] = {
-    "paper": r"\.attn1\.|\.ffn\.|scale_shift_table",
+    "paper": r"\.attn1\.|\.ffn?\.|(^|\.)scale_shift_table",
     "encoding": r"\.attn1\.camera_encoding\.",
     "self_attention": r"\.attn1\.",
     "all": r"",
     "lora": r"\.attn1\.camera_encoding\.|lora_",
 }
-_LORA_LAYERS = r"blocks\.\d+\.(attn1\.to_(q|k|v|out\.0)|ffn\.net\.(0\.proj|2))"
+_LORA_LAYERS = r"(transformer_)?blocks\.\d+\.(attn1\.to_(q|k|v|out\.0)|ffn?\.net\.(0\.proj|2))"
 
 
 def choose_trainable(model: nn.Module, config: ModelConfig) -> dict[str, nn.Parameter]:
@@ -55,8 +56,9 @@ def summary(model: nn.Module) -> list[tuple[str, int, int]]:
         "camera encoding": r"\.camera_encoding\.",
         "LoRA": r"lora_",
         "self-attention": r"\.attn1\.",
+        "sound": r"audio|_a2v_|_v2a_",
         "text cross-attention": r"\.attn2\.|\.norm2\.",
-        "feed-forward": r"\.ffn\.",
+        "feed-forward": r"\.ffn?\.",
         "modulation": r"scale_shift_table",
         "embeddings and output": r"",
     }

@@ -14,6 +14,8 @@ import torch
 from accelerate import Accelerator
 from torch import Tensor
 
+from sightline.backbones.families import patch_size
+from sightline.backbones.model_io import io_of
 from sightline.checks import number
 from sightline.data.encode import load_encoder
 from sightline.data.latents import LatentBatch
@@ -131,13 +133,13 @@ class Trainer:
             encoder,
             recipe.seed,
             batch_size=recipe.optimizer.batch_size,
-            patch_size=tuple(model_config.patch_size),
+            patch_size=patch_size(model_config),
             with_camera=hasattr(self.model, "encoding_layers"),
             quiet=not accelerator.is_main_process,
             store=store,
         )
-        self.feed.require_fit(model_config)
-        tokens = self.feed.max_tokens(model_config.patch_size)
+        self.feed.require_fit(model_config, io_of(self.model).text_channels(model_config))
+        tokens = self.feed.max_tokens(patch_size(model_config))
         estimate = memory.estimate(self.model, recipe, tokens, self.num_processes)
         self.memory = memory.require_fit(estimate, recipe, self.device)
         self.sampler = None

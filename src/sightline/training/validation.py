@@ -14,12 +14,14 @@ import torch.distributed as dist
 from PIL import Image
 from torch import Tensor, nn
 
+from sightline.backbones.families import family_of
+from sightline.backbones.model_io import io_of_family
 from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.data.encode import ENCODER_LOCK
 from sightline.data.latents import LatentBatch
 from sightline.figures import side_by_side
-from sightline.generation.generate import pipeline_for_mode
+from sightline.generation.generate import first_frame, pipeline_for_mode
 from sightline.images import as_frames
 from sightline.training.feeds import Feed
 from sightline.training.objective import Draw, draw, flow_matching_loss, sigma_of
@@ -183,8 +185,7 @@ def generate_sample(
     with_image = recipe.objective.image_to_video_prob > 0 or batch.condition is not None
     runner = pipeline_for_mode(pipe, with_image)
     call: dict[str, Any] = {
-        "prompt_embeds": batch.text,
-        "negative_prompt_embeds": feed.empty_text[None].to(device),
+        **io_of_family(family_of(pipe)).prompt(batch.text, feed.empty_text[None].to(device)),
         "height": true.shape[1],
         "width": true.shape[2],
         "num_frames": true.shape[0],
@@ -196,7 +197,7 @@ def generate_sample(
     if batch.camera_tokens is not None:
         call["attention_kwargs"] = {"camera": batch.camera_tokens}
     if with_image:
-        call["image"] = Image.fromarray(true[0])
+        call |= first_frame(family_of(pipe), Image.fromarray(true[0]), len(true))
     runner.set_progress_bar_config(disable=True)
     with ENCODER_LOCK:
         return true, as_frames(runner(**call).frames[0])
@@ -206,10 +207,7 @@ def decode(pipe: Any, latents: Tensor) -> np.ndarray:  # [1, C, t, h, w] -> [T, 
     """Decode normalized latents to frames, as the pipelines do."""
     with ENCODER_LOCK:
         vae = pipe.vae.to(latents.device)
-    shape = (1, vae.config.z_dim, 1, 1, 1)
-    mean, std = (
-        torch.tensor(values).view(shape).to(latents) for values in (vae.config.latents_mean, vae.config.latents_std)
-    )
+    mean, std = (values.to(latents) for values in io_of_family(family_of(pipe)).latent_statistics(vae))
     with ENCODER_LOCK:
         video = vae.decode((latents * std + mean).to(vae.dtype), return_dict=False)[0][0].float()  # [3, T, H, W]
     return ((video.clamp(-1, 1) + 1) * 127.5).round().byte().permute(1, 2, 3, 0).cpu().numpy()
