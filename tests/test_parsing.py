@@ -46,7 +46,7 @@ def test_a_value_of_another_type_is_one_sentence(value: Any, type_hint: Any, sen
 
 
 def test_options_come_apart() -> None:
-    assert [parse_scalar(text) for text in ("3", "0.5", "out/x")] == [3, 0.5, "out/x"]
+    assert [parse_scalar(text) for text in ("3", "0.5", "true", "false", "out/x")] == [3, 0.5, True, False, "out/x"]
     assert parse_assignment("option", "a=b=c") == ("a", "b=c")
     assert parse_query("the estimator", "vipe?folder=out&seed=3") == ("vipe", {"folder": "out", "seed": "3"})
     assert parse_query("the estimator", "direct") == ("direct", {})

@@ -50,8 +50,10 @@ def parse_value(name: str, value: Any, type_hint: Any) -> Any:
     return Path(value) if type_hint is Path else value
 
 
-def parse_scalar(text: str) -> int | float | str:
-    """An int where the text is one, else a float where it is one, else the text itself."""
+def parse_scalar(text: str) -> bool | int | float | str:
+    """A bool where the text is true or false, an int or else a float where it is one, else the text itself."""
+    if text in ("true", "false"):
+        return text == "true"
     for number_type in (int, float):
         try:
             return number_type(text)

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import torch
+from diffusers import WanTransformer3DModel
 from safetensors.torch import save_file
 
 DIM, HEADS, FFN, TEXT, FREQ, LAYERS, CLIP = 24, 2, 32, 32, 64, 2, 16
@@ -115,3 +116,29 @@ def dreamx_state(ratio: int = 1, seed: int = 0) -> dict[str, torch.Tensor]:
         shapes[f"{branch}.out_proj.weight"], shapes[f"{branch}.out_proj.bias"] = (DIM, width), (DIM,)
         shapes[f"{branch}.norm_q.weight"] = shapes[f"{branch}.norm_k.weight"] = (width,)
     return random_state(shapes, seed)
+
+
+HY_CONFIG = {
+    "patch_size": [1, 2, 2], "num_attention_heads": HEADS, "attention_head_dim": DIM // HEADS, "in_channels": 48,
+    "out_channels": 48, "text_dim": TEXT, "freq_dim": FREQ, "ffn_dim": FFN, "num_layers": LAYERS,
+}  # fmt: skip
+
+
+def hy_state(seed: int = 0) -> dict[str, torch.Tensor]:
+    """An HY-WorldPlay-5B transformer, under diffusers' names."""
+    shapes = {name: tuple(tensor.shape) for name, tensor in WanTransformer3DModel(**HY_CONFIG).state_dict().items()}
+    action = "condition_embedder.action_embedder"
+    shapes[f"{action}.linear_1.weight"], shapes[f"{action}.linear_1.bias"] = (DIM, FREQ), (DIM,)
+    shapes[f"{action}.linear_2.weight"], shapes[f"{action}.linear_2.bias"] = (DIM, DIM), (DIM,)
+    for index in range(LAYERS):
+        branch = f"blocks.{index}.attn1.to_out_prope.0"
+        shapes[f"{branch}.weight"], shapes[f"{branch}.bias"] = (DIM, DIM), (DIM,)
+    return random_state(shapes, seed)
+
+
+def write_hy(folder: Path, state: dict[str, torch.Tensor] | None = None) -> Path:
+    """The configuration of wan_transformer, beside the converted weights."""
+    folder.mkdir(parents=True, exist_ok=True)
+    save_file(hy_state() if state is None else state, folder / "diffusion_pytorch_model.safetensors")
+    (folder / "config.json").write_text(json.dumps({"_class_name": "WanTransformer3DModel", **HY_CONFIG}))
+    return folder

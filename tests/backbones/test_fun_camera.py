@@ -13,8 +13,11 @@ from safetensors.torch import save_file
 
 from sightline.backbones.fun_camera import FunCamera
 from sightline.backbones.fun_pipeline import FunCameraPipeline
+from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.pipelines import attach_camera, load_pipeline
+from sightline.backbones.released import read_released
 from sightline.backbones.tiny import tiny_pipeline
+from sightline.backbones.wan_configs import FUN_5B, I2V_A14B, TI2V_5B
 from sightline.cameras import moves
 from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
@@ -99,6 +102,46 @@ def test_the_experts_are_told_apart_by_their_noise(tmp_path):
     bias = releases.fun_state("a14b", seed=1)["patch_embedding.bias"]  # of high_noise_model
     assert torch.equal(release.load("transformer", torch.float32).patch_embedding.bias, bias)
     assert not torch.equal(release.load("transformer_2", torch.float32).patch_embedding.bias, bias)
+
+
+def test_two_comfyui_files_are_two_experts(tmp_path):
+    """The folder that holds them alone, or one of them where there are more."""
+    names = [tmp_path / f"wan2.2_fun_camera_{noise}_noise_14B_bf16.safetensors" for noise in ("high", "low")]
+    for seed, file in enumerate(names, start=1):
+        state = {f"model.diffusion_model.{name}": tensor for name, tensor in releases.fun_state("a14b", seed).items()}
+        save_file(state, file)
+    for camera in (tmp_path, *names):
+        release = read_released(camera)
+        assert [weights.source for weights in release.weights.values()] == names
+    for component, seed in (("transformer", 1), ("transformer_2", 2)):
+        bias = releases.fun_state("a14b", seed)["patch_embedding.bias"]
+        assert torch.equal(release.load(component, torch.float32).patch_embedding.bias, bias)
+    options, kept = ModelOptions("tiny:i2v-a14b", names[0]), names[1].read_bytes()
+    digests = Model(options).files
+    save_file(releases.fun_state("a14b", 3), names[1])
+    assert Model(options).files != digests  # the counterpart counts, whichever file is named
+    names[1].write_bytes(kept)
+    save_file(releases.fun_state("a14b"), tmp_path / "another_high_noise.safetensors")
+    with pytest.raises(SightlineError, match=r"holds 2 files of experts, such as another_high_noise\.safetensors"):
+        read_released(tmp_path)
+    with pytest.raises(SightlineError, match=r"lacks another_low_noise\.safetensors, the other expert"):
+        read_released(tmp_path / "another_high_noise.safetensors")
+
+
+def test_each_release_has_its_own_defaults():
+    """The steps and guidance of VideoX-Fun's and DreamX-World's examples, at the width of the releases."""
+    fun, dreamx = {"name": "cameractrl", "pinhole": True}, {"name": "prope", "lens": [0.5, 0.9]}
+    for config, encoding, steps, guidance in (
+        (I2V_A14B, fun, 50, 6.0),
+        (I2V_A14B, {"name": "scope"}, 40, 3.5),
+        (FUN_5B, fun, 50, 6.0),
+        (TI2V_5B, dreamx, 50, 3.0),
+    ):
+        experts = {
+            name: {**part, "encoding": encoding} for name, part in config.components().items() if "transf" in name
+        }
+        defaults = ModelInfo.from_configs({**config.components(), **experts}).defaults
+        assert (defaults.num_inference_steps, defaults.guidance_scale) == (steps, guidance)
 
 
 def test_shards_and_comfyui_files_hold_the_same_model(tmp_path):
@@ -228,7 +271,7 @@ def test_incomplete_files_are_refused(tmp_path):
     for file in (two / "low_noise_model").iterdir():
         file.unlink()
     (two / "low_noise_model").rmdir()
-    with pytest.raises(SightlineError, match="lacks the folder low_noise_model: expected both experts"):
+    with pytest.raises(SightlineError, match="lacks low_noise_model, the other expert: expected both experts"):
         FunCamera.read(two)
 
 

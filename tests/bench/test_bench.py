@@ -155,3 +155,18 @@ def test_without_a_gpu_it_says_so_in_one_sentence(capsys, tmp_path):
 def test_clocks_are_medians_of_whole_lines():
     assert medians("1980, 310.5\n1200, 690.1\n[N/A], 3\n1500, 700.0\n17") == (1500.0, 690.1)
     assert medians("") == (None, None)
+
+
+@pytest.mark.usefixtures("quick")
+def test_sana_wm_and_settings_of_a_method_are_timed(tmp_path, capsys):
+    arguments = ["bench", "--tiny", "--steps", "1", "--what", "inference", "--modes", "eager", "-o", str(tmp_path)]
+    assert main([*arguments, "--model", "sana-wm", "--methods", "stock"]) == 0
+    rows = by_name(json.loads((tmp_path / "bench.json").read_text())["results"][0]["inference"])
+    assert set(rows) == {"stock eager"} and rows["stock eager"]["time"]["seconds"] > 0
+    branch = "prope?whole_heads=true"  # HY-WorldPlay's
+    assert main([*arguments, "--layers", "1", "--methods", "stock", branch, "--rival-modes", "eager"]) == 0
+    rows = by_name(json.loads((tmp_path / "bench.json").read_text())["results"][0]["inference"])
+    assert f"{branch} eager" in rows
+    for wrong in (["--methods", "scope"], ["--methods", "stock", "--what", "training"]):
+        assert main([*arguments, "--model", "sana-wm", *wrong]) == 2
+    assert "expected --what inference --methods stock --modes eager compiled." in capsys.readouterr().err

@@ -256,6 +256,18 @@ def test_a_new_picture_of_the_same_size_has_a_new_preview(session):
         assert int(session.preview().picture[0, 0, 0]) == colour
 
 
+def test_a_lens_that_the_model_cannot_represent_is_warned_of(session, info):
+    one_lens = dataclasses.replace(info, fixed_lens=True, centred_lens=True, pinhole_only=True)
+    session.set_move("zoom:28>70")
+    assert any(
+        "No film can be generated: trajectory has a lens that changes" in sentence
+        for sentence in path_warnings(session.trajectory, one_lens)
+    )
+    session.set_move("orbit:20")
+    assert path_warnings(session.trajectory, one_lens) == []
+    assert "No film can be generated" in path_warnings(session.trajectory.replace(xi=0.4), one_lens)[0]
+
+
 def test_a_picture_of_another_shape_says_what_it_loses(session):
     for size, words in (((200, 200), ""), ((320, 200), "left and right"), ((200, 320), "top and bottom")):
         session.set_picture(Image.new("RGB", size))

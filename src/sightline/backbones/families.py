@@ -30,6 +30,7 @@ class Family:
     float32_vae: whether the pipelines run a VAE in float32 beside transformers in another dtype.
     text_encoder: a class of transformers by name.
     image_as_video: whether a first frame is passed as the start of a video whose other frames are masked.
+    own_camera: whether the model has a camera of its own, which its pipeline takes; it needs a first frame too.
     """
 
     transformer: str
@@ -44,6 +45,7 @@ class Family:
     float32_vae: bool = True
     text_encoder: str = "UMT5EncoderModel"
     image_as_video: bool = False
+    own_camera: bool = False
 
     @property
     def pipelines(self) -> tuple[str, str]:
@@ -51,6 +53,8 @@ class Family:
 
     def takes(self, pipeline: Mapping[str, Any], transformer: Mapping[str, Any], vae: Mapping[str, Any]) -> set[str]:
         """What a model of these configurations generates from: "image", "text" (without a first frame), or both."""
+        if self.own_camera:
+            return {"image"}
         if self.does_both:
             return {"image", "text"}
         image_channels = transformer["in_channels"] > vae[self.latent_channels]
@@ -92,7 +96,16 @@ LTX2 = Family(
     float32_vae=False,
     text_encoder="Gemma3ForConditionalGeneration",
 )  # fmt: skip
-FAMILIES = (WAN, VACE, SKYREELS_V2, SKYREELS_V2_DF, LTX2)
+SANA_WM = Family(
+    "SanaWMTransformer3DModel", "AutoencoderKLLTX2Video", "SanaWMPipeline", "SanaWMPipeline", does_both=False,
+    defaults=Defaults(num_frames=161, width=1280, height=704, num_inference_steps=60, guidance_scale=5.0),
+    latent_channels="latent_channels",
+    max_sequence_length=300,
+    float32_vae=False,
+    text_encoder="Gemma2Model",
+    own_camera=True,
+)  # fmt: skip
+FAMILIES = (WAN, VACE, SKYREELS_V2, SKYREELS_V2_DF, LTX2, SANA_WM)
 PIPELINES = tuple(dict.fromkeys(name for family in FAMILIES for name in family.pipelines))
 
 
@@ -124,6 +137,15 @@ def family_of_config(pipeline: Mapping[str, Any]) -> Family:
     return require_family("of this configuration", pipeline.get("_class_name", WAN.text_pipeline))
 
 
+def require_no_camera(model: object, camera: object, family: Family) -> None:
+    """Refuse camera weights and encodings beside a model that has a camera of its own."""
+    if camera is not None and family.own_camera:
+        raise SightlineError(
+            f"camera is {str(camera)!r}, but model {str(model)!r} is a {family.image_pipeline}, which has a camera of its own: "
+            "expected none."
+        )
+
+
 def patch_size(transformer: Mapping[str, Any]) -> tuple[int, int, int]:
     """Latent frames, rows and columns of a token, by the configuration of a transformer."""
     size = transformer["patch_size"]
@@ -139,4 +161,15 @@ def token_stride(vae: Mapping[str, Any], transformer: Mapping[str, Any]) -> Toke
     if "vae_scale_factors" in transformer:  # LTX-2
         factors = (whole_number("vae_scale_factors", factor) for factor in transformer["vae_scale_factors"])
         return TokenStride(*(factor * size for factor, size in zip(factors, patch, strict=True)))
+    if "spatio_temporal_scaling" in vae:  # SANA-WM has the VAE of LTX-2
+        frames = _compression(vae, "temporal_compression_ratio", "patch_size_t")
+        pixels = _compression(vae, "spatial_compression_ratio", "patch_size")
+        return TokenStride(frames * patch[0], pixels * patch[1], pixels * patch[2])
     return TokenStride.from_vae(vae, patch)
+
+
+def _compression(vae: Mapping[str, Any], name: str, patch: str) -> int:
+    """As the configuration of LTX-2's VAE states it, or as diffusers computes it from the scaling blocks."""
+    if vae.get(name) is not None:
+        return whole_number(name, vae[name])
+    return whole_number(patch, vae[patch]) * 2 ** sum(map(bool, vae["spatio_temporal_scaling"]))

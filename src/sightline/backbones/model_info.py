@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sightline.backbones.families import family_of, family_of_config, require_family, token_stride
 from sightline.backbones.wan_configs import (
+    DREAMX_5B,
     EXPERTS,
     FUN_5B,
     FUN_21_14B,
+    FUN_A14B,
+    HY_CHUNK,
+    HY_DEFAULTS,
+    HY_WORLDPLAY,
     I2V_21,
     I2V_A14B,
     T2V_21,
@@ -57,6 +62,10 @@ class ModelInfo:
     trained_shapes: tuple[VideoShape, ...] = ()  # empty where they are not known
     pinhole_only: bool = False  # whether the camera weights know no distorted lens
     fixed_lens: bool = False  # whether they know one lens alone
+    centred_lens: bool = False  # whether they know no principal point off the middle
+    needs_camera: bool = False  # whether the model cannot run without a camera, which is then part of it
+    latent_chunk: int = 1  # latent frames that it generates at a time, whose multiple a video has
+    is_distilled: bool = False  # whether it only works with its own number of steps and guidance
 
     @classmethod
     def from_configs(cls, configs: Configs) -> ModelInfo:
@@ -75,14 +84,17 @@ class ModelInfo:
         pipeline, transformer, vae = configs[""], configs["transformer"], configs["vae"]
         family = family_of_config(pipeline)
         takes = family.takes(pipeline, transformer, vae)
+        encodings = [configs[name].get("encoding") for name in EXPERTS if name in configs]
         if family.defaults is None:
-            release = _release(pipeline, transformer["in_channels"], vae["z_dim"])
+            release = _release(pipeline, transformer["in_channels"], vae["z_dim"], encodings[0] or {})
             defaults, trained_shapes = release.defaults, release.trained_shapes
         else:
             defaults, trained_shapes = family.defaults, ()
-        encodings = [configs[name].get("encoding") for name in EXPERTS if name in configs]
-        is_lab = transformer["num_attention_heads"] * transformer["attention_head_dim"] < _LAB_WIDTH
-        return cls(
+        is_lab = (
+            not family.own_camera
+            and transformer["num_attention_heads"] * transformer["attention_head_dim"] < _LAB_WIDTH
+        )
+        info = cls(
             stride=token_stride(vae, transformer),
             takes_image="image" in takes,
             takes_text_alone="text" in takes,
@@ -92,17 +104,41 @@ class ModelInfo:
             trained_shapes=LAB_SHAPES if is_lab else trained_shapes,
             pinhole_only=any(encoding.get("pinhole") or encoding.get("lens") for encoding in encodings if encoding),
             fixed_lens=any(encoding.get("lens") for encoding in encodings if encoding),
+            centred_lens=any(encoding.get("lens") for encoding in encodings if encoding),
         )
+        if family.own_camera:
+            return replace(info, **_OWN_CAMERA)
+        return replace(info, **_HY_WORLDPLAY) if transformer.get("_class_name") == HY_WORLDPLAY else info
 
     @classmethod
     def of(cls, pipe: AnyPipeline) -> ModelInfo:
         """Of a pipeline that has been loaded."""
-        parts = {name: part.config for name in (*EXPERTS, "vae") if (part := getattr(pipe, name, None)) is not None}
-        return cls.from_configs({"": {**pipe.config, "_class_name": family_of(pipe).text_pipeline}, **parts})
+        parts = {name: getattr(pipe, name, None) for name in (*EXPERTS, "vae")}
+        configs = {
+            name: {**part.config, "_class_name": type(part).__name__}
+            for name, part in parts.items()
+            if part is not None
+        }
+        return cls.from_configs({"": {**pipe.config, "_class_name": family_of(pipe).text_pipeline}, **configs})
 
     def grid(self, num_frames: int, width: int, height: int) -> TokenGrid:
         """The token grid of a video of this size."""
         return TokenGrid.from_video(num_frames, width, height, self.stride)
+
+    def require_conditioning(self, *, blind: bool = False, camera_guidance_scale: float = 1.0) -> None:
+        """Refuse a pass without the camera where the model has none."""
+        if self.needs_camera and (blind or camera_guidance_scale != 1.0):
+            what = "blind is given" if blind else f"camera_guidance_scale is {camera_guidance_scale:g}"
+            raise SightlineError(f"{what}: expected a camera in every pass, since this model cannot run without one.")
+
+    def require_sampling(self, num_inference_steps: int, guidance_scale: float) -> None:
+        """Refuse other steps and guidance than those that a model was distilled to."""
+        own = self.defaults
+        if self.is_distilled and (num_inference_steps, guidance_scale) != (own.num_inference_steps, own.guidance_scale):
+            raise SightlineError(
+                f"num_inference_steps is {num_inference_steps} and guidance_scale is {guidance_scale:g}: expected "
+                f"{own.num_inference_steps} and {own.guidance_scale:g}, to which this model was distilled."
+            )
 
     def require_lens(self, trajectory: Trajectory) -> None:
         """Refuse a lens that the model's camera weights cannot represent."""
@@ -111,17 +147,15 @@ class ModelInfo:
                 f"trajectory has a lens with xi {trajectory.xi:g}: expected a pinhole camera (xi 0) for this model, which "
                 "knows no other."
             )
-        if not self.fixed_lens:
-            return
         changes = float((trajectory.intrinsics - trajectory.intrinsics[0]).abs().max())
-        if changes > _SAME_PIXEL:
+        if self.fixed_lens and changes > _SAME_PIXEL:
             raise SightlineError(
                 f"trajectory has a lens that changes by {changes:.1f} pixels: expected one lens for the whole video, since this "
                 "model knows no zoom."
             )
-        cx, cy = trajectory.intrinsics[0, :2, 2].tolist()
-        off = max(abs(cx - trajectory.width / 2), abs(cy - trajectory.height / 2))
-        if off > _SAME_PIXEL:
+        middle = trajectory.intrinsics.new_tensor([trajectory.width / 2, trajectory.height / 2])
+        off = float((trajectory.intrinsics[:, :2, 2] - middle).abs().max())
+        if self.centred_lens and off > _SAME_PIXEL:
             raise SightlineError(
                 f"trajectory has its principal point {off:.1f} pixels off the middle: expected a centred lens for this model, "
                 "which knows no other."
@@ -147,20 +181,47 @@ class ModelInfo:
             raise SightlineError(
                 f"num_frames is {num_frames}: expected {self.stride.frames} n + 1 for this model, the nearest is {nearest}."
             )
+        chunk = self.latent_chunk * self.stride.frames
+        if (num_frames + self.stride.frames - 1) % chunk:
+            nearest = max(round((num_frames + self.stride.frames - 1) / chunk), 1) * chunk - self.stride.frames + 1
+            raise SightlineError(
+                f"num_frames is {num_frames}: expected {chunk} n - {self.stride.frames - 1} for this model, which generates "
+                f"chunks; the nearest is {nearest}."
+            )
         most = (self.rope_max_seq_len - 1) * self.stride.frames + 1
         if num_frames > most:
             raise SightlineError(f"num_frames is {num_frames}: expected at most {most} for this model.")
 
 
-def _release(pipeline: Mapping[str, Any], in_channels: int, latent_channels: int) -> WanConfig:
-    """The release of Wan that a model is taken for, by the channels that it takes beside the latents and by its experts."""
+_HY_WORLDPLAY: dict[str, Any] = {
+    "takes_text_alone": False,
+    "has_camera": True,
+    "defaults": HY_DEFAULTS,
+    "trained_shapes": (),
+    "pinhole_only": True,
+    "centred_lens": True,
+    "needs_camera": True,
+    "latent_chunk": HY_CHUNK,
+    "is_distilled": True,
+}
+_OWN_CAMERA: dict[str, Any] = {"has_camera": True, "pinhole_only": True, "needs_camera": True}
+
+
+def _release(
+    pipeline: Mapping[str, Any], in_channels: int, latent_channels: int, encoding: Mapping[str, Any]
+) -> WanConfig:
+    """The release of Wan that a model is taken for: by the channels that it takes beside the latents, by its experts, and by the
+    settings of the encoding that only the camera models of others have."""
+    image_channels = in_channels > latent_channels
     if pipeline.get("expand_timesteps"):
-        return FUN_5B if in_channels > latent_channels else TI2V_5B
+        return DREAMX_5B if encoding.get("lens") else FUN_5B if image_channels else TI2V_5B
     if in_channels == 2 * latent_channels:
         return FUN_21_14B
     if pipeline.get("boundary_ratio") is None:
-        return I2V_21 if in_channels > latent_channels else T2V_21
-    return I2V_A14B if in_channels > latent_channels else T2V_A14B
+        return I2V_21 if image_channels else T2V_21
+    if not image_channels:
+        return T2V_A14B
+    return FUN_A14B if encoding.get("pinhole") else I2V_A14B
 
 
 def read_configs(model: str) -> Configs:

@@ -16,6 +16,7 @@ from torch import Tensor
 from sightline.backbones.families import LTX2, Family, patch_size
 from sightline.backbones.stock import STOCK_PIPELINES
 from sightline.cameras.token_grid import TokenGrid
+from sightline.errors import SightlineError
 
 _PIPELINE = STOCK_PIPELINES[LTX2.text_pipeline]
 
@@ -161,5 +162,9 @@ def io_of(model: Any) -> ModelIO:
 
 
 def io_of_family(family: Family) -> ModelIO:
-    """How the models of a family are spoken to."""
+    """How the models of a family are spoken to; refused for one that has a camera already, and is not trained here."""
+    if family.own_camera:
+        raise SightlineError(
+            f"the model is a {family.image_pipeline}, which has a camera of its own: expected one that a camera is added to."
+        )
     return _LTX2_IO if family is LTX2 else _WAN_IO

@@ -14,11 +14,13 @@ from diffusers import DiffusionPipeline, WanTransformer3DModel
 from sightline.backbones import shipped
 from sightline.backbones.camera_transformer import CameraTransformer
 from sightline.backbones.camera_weights import is_camera_weights, load_camera, require_same_backbone, save_camera
-from sightline.backbones.families import Family, family_of, require_family
+from sightline.backbones.families import SANA_WM, Family, family_of, require_family
+from sightline.backbones.hub_camera import local_camera
 from sightline.backbones.model_info import read_configs
 from sightline.backbones.models import add_camera, camera_class, saved_class
 from sightline.backbones.packed_weights import load_component, packed_files
 from sightline.backbones.released import insert_released, load_released, read_released
+from sightline.backbones.sana_wm import load_sana_wm
 from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyPipeline, WanImageToVideoPipeline, model_errors
 from sightline.backbones.tiny import tiny_by_name
 from sightline.devices import as_device, as_dtype
@@ -51,19 +53,22 @@ def load_pipeline(
     device: str | torch.device | None = None,
     **options: Any,
 ) -> AnyPipeline:
-    """Load a stock diffusers pipeline, with a camera in its transformers. docs/backbones.md lists the models.
+    """Load a stock diffusers pipeline, with a camera in its transformers, or SANA-WM, which has a camera of its own.
+    docs/backbones.md and docs/released.md list the models.
 
     model: a hub id such as "Wan-AI/Wan2.2-TI2V-5B-Diffusers", or a folder in the same layout. "lab" is the small model that
         ships with this package; None is the lab model with its shipped camera weights. "tiny:ti2v-5b",
         "tiny:ltx-2" and others (tiny.py) are untrained, for tests.
     camera: camera weights: a file written by `save_camera`, a folder written by `save_pretrained`, or, for a model with two
         experts, a folder that holds transformer and transformer_2 of either kind. Also the folder of a released camera model
-        (docs/released.md), which brings transformers of its own. An encoding such as `Scope()` is added untrained, which does
-        not change the output. None keeps the transformers as they were saved.
-    dtype: of the transformers and the text encoder, by default bfloat16 on a GPU and float32 elsewhere. The VAE is float32.
+        (docs/released.md), which brings transformers of its own; and the hub id of one of these. An encoding such as `Scope()`
+        is added untrained, which does not change the output. None keeps the transformers as they were saved.
+    dtype: of the transformers and the text encoder, by default bfloat16 on a GPU and float32 elsewhere. Wan's VAE is float32.
     options: of diffusers' from_pretrained: components such as vae, and where and how files are read, such as revision.
         Weights are only read from safetensors.
     """
+    if isinstance(camera, str | Path):
+        camera = local_camera(camera)
     if model is None:
         camera = shipped.camera() if camera is None else camera
         model = "lab"
@@ -72,21 +77,24 @@ def load_pipeline(
     tiny = tiny_by_name(model)
     _require_options(options, {} if tiny is not None else _OPTIONS)
     model = shipped.resolve(model)
+    hub_options = {name: options[name] for name in HUB_OPTIONS if name in options}
+    with model_errors(model):
+        if tiny is None and _family(model, hub_options) is SANA_WM:
+            _require_options(options, HUB_OPTIONS)
+            return load_sana_wm(model, camera, dtype, hub_options).to(device)
     if (release := read_released(camera)) is not None:
         if tiny is not None:
             return insert_released(tiny.to(dtype), release).to(device)
         with model_errors(model):
             release.require_base(model, read_configs(str(model)))  # before anything large is read
             if "vae" not in options:
-                options["vae"] = load_vae(model, {name: options[name] for name in HUB_OPTIONS if name in options})
+                options["vae"] = load_vae(model, hub_options)
             return load_released(release, model, dtype, options).to(device)
     with model_errors(model):
         packed = {} if tiny else _packed_parts(Path(model), dtype)
         options = packed | options
-        if "vae" not in options and tiny is None:
-            hub_options = {name: options[name] for name in HUB_OPTIONS if name in options}
-            if _family(model, hub_options).float32_vae:
-                options["vae"] = load_vae(model, hub_options)
+        if "vae" not in options and tiny is None and _family(model, hub_options).float32_vae:
+            options["vae"] = load_vae(model, hub_options)
         # DiffusionPipeline finds the class, but takes no transformer; only image-to-video pipelines are packed.
         pipeline_class = WanImageToVideoPipeline if packed else DiffusionPipeline
         pipe = tiny or pipeline_class.from_pretrained(model, dtype=dtype, **options, **SAFETENSORS)
@@ -203,6 +211,8 @@ def attach_camera(pipe: AnyPipeline, camera: str | Path | Encoding) -> AnyPipeli
     require_pipeline(pipe)
     if not isinstance(camera, str | os.PathLike | Encoding):
         raise SightlineError(f"camera is {camera!r}: expected a path, or an encoding such as Scope().")
+    if not isinstance(camera, Encoding):
+        camera = local_camera(Path(camera))
     if read_released(camera) is not None:
         raise SightlineError(
             f"camera {camera} is a released model with transformers of its own: expected load_pipeline(model, camera=...)."

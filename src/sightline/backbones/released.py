@@ -10,14 +10,15 @@ import torch
 from sightline.backbones.camera_weights import is_camera_weights
 from sightline.backbones.dreamx import DreamX
 from sightline.backbones.fun_camera import FunCamera
+from sightline.backbones.hy_worldplay import HyWorldPlay, require_converted
 from sightline.backbones.model_info import Configs
-from sightline.backbones.released_files import require_no_pickle
-from sightline.backbones.released_model import EXPERT_FOLDERS, ReleasedModel, open_experts
+from sightline.backbones.released_files import ReleasedWeights, expert_places, require_no_pickle
+from sightline.backbones.released_model import ReleasedModel, open_experts
 from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyPipeline
 from sightline.documents import read_json
 from sightline.errors import SightlineError
 
-FAMILIES: tuple[type[ReleasedModel], ...] = (FunCamera, DreamX)
+FAMILIES: tuple[type[ReleasedModel], ...] = (FunCamera, DreamX, HyWorldPlay)
 
 
 def read_released(camera: object) -> ReleasedModel | None:
@@ -33,7 +34,10 @@ def read_released(camera: object) -> ReleasedModel | None:
         if camera.suffix != ".safetensors" or is_camera_weights(camera):
             return None
         return _family(camera).read(camera)
-    return _family(camera).read(camera) if _is_wan_folder(camera) else None
+    if _is_wan_folder(camera) or _has_action(camera):
+        return _family(camera).read(camera)
+    require_converted(camera)
+    return None
 
 
 def released_configs(camera: object) -> Configs:
@@ -72,9 +76,18 @@ def _family(camera: Path) -> type[ReleasedModel]:
 
 def _is_wan_folder(folder: Path) -> bool:
     """Whether a folder is laid out as Wan's own code saves a transformer."""
-    if any((folder / name).is_dir() for name in EXPERT_FOLDERS.values()):
+    if expert_places(folder):
         return True
     if not (folder / "config.json").is_file():
         return False
     config = read_json(folder / "config.json", "that of a camera model")
     return "num_heads" in config and "encoding" not in config
+
+
+def _has_action(folder: Path) -> bool:
+    """Whether a folder holds HY-WorldPlay's tensors, which have diffusers' names, beside a configuration of diffusers'."""
+    if not (folder / "config.json").is_file() or not any(folder.glob("*.safetensors*")):
+        return False
+    if "encoding" in read_json(folder / "config.json", "that of a camera model"):
+        return False
+    return HyWorldPlay.marker in ReleasedWeights.open(folder).shapes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,9 @@ from sightline.tensors import open_tensors, require_real
 _EXPECTED = "camera weights in safetensors, or those of a released camera model"
 _PICKLES = (".pth", ".pt", ".bin", ".ckpt", ".pkl")
 _DTYPES = ("F64", "F32", "F16", "BF16")
+# Releases name two experts by their noise, diffusers by their order.
+_NOISES = {"transformer": "high_noise", "transformer_2": "low_noise"}
+Shape = tuple[int, ...]
 _PREFIX = "model.diffusion_model."  # of every name in files that were packed for ComfyUI
 
 
@@ -66,6 +69,44 @@ def require_no_pickle(source: Path) -> None:
         raise SightlineError(
             f"{source} is a pickle file, which can run code when it is loaded: expected a .safetensors file."
         )
+
+
+def require_same_tensors(
+    source: Path, found: Mapping[str, tuple[str | None, Shape]], expected: Mapping[str, Shape], family: str
+) -> None:
+    """Refuse tensors that a model does not have, has in another shape, or needs and does not find.
+
+    found: by the name of each tensor in the files, the parameter that it becomes, and the shape that it has there.
+    """
+    if unknown := sorted(name for name, (target, _) in found.items() if target not in expected):
+        raise SightlineError(
+            f"{source} holds the unknown tensor {unknown[0]} ({len(unknown)} unknown): expected those of {family} alone."
+        )
+    if missing := sorted(set(expected) - {target for target, _ in found.values()}):
+        raise SightlineError(
+            f"{source} lacks {missing[0]} ({len(missing)} missing, in diffusers' names): expected every weight of the model."
+        )
+    for name, (target, shape) in found.items():
+        assert target is not None
+        if shape != expected[target]:
+            raise SightlineError(f"{source}: {name} has shape {shape}, expected {expected[target]}.")
+
+
+def expert_places(source: Path) -> dict[str, Path]:
+    """Where the two experts of a release are, which are folders, or files that differ in one word of their names; empty for a
+    release of one transformer. source: the folder that holds them, or one of the two files."""
+    for noise in _NOISES.values():
+        files = [source] if source.is_file() else sorted(source.glob("*.safetensors"))
+        files = [file for file in files if noise in file.name]
+        if len(files) > 1:
+            raise SightlineError(
+                f"camera {source} holds {len(files)} files of experts, such as {files[0].name}: expected one of these files as "
+                "the camera, whose counterpart is beside it."
+            )
+        if files:
+            return {name: files[0].with_name(files[0].name.replace(noise, other)) for name, other in _NOISES.items()}
+    folders = {name: source / f"{noise}_model" for name, noise in _NOISES.items()}
+    return folders if any(folder.is_dir() for folder in folders.values()) else {}
 
 
 def _shards(source: Path) -> list[Path]:

@@ -11,16 +11,13 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
-from sightline.backbones.released_files import ReleasedWeights
+from sightline.backbones.released_files import ReleasedWeights, expert_places, require_same_tensors
 from sightline.backbones.stock import WanImageToVideoPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.backbones.wan_names import Shapes, is_wan, wan_config
 from sightline.documents import read_json
 from sightline.encodings import Encoding
 from sightline.errors import SightlineError
-
-# The folders of two experts, which releases name by their noise and diffusers by their order.
-EXPERT_FOLDERS = {"transformer": "high_noise_model", "transformer_2": "low_noise_model"}
 
 Self = TypeVar("Self", bound="ReleasedModel")
 
@@ -36,6 +33,7 @@ class ReleasedModel(ABC):
     family: ClassVar[str]  # as its authors call it
     marker: ClassVar[str]  # a tensor that this family has, and no other
     pipeline_class: ClassVar[type[WanImageToVideoPipeline]] = WanImageToVideoPipeline
+    transformer_class: ClassVar[type[CameraWanTransformer3DModel]] = CameraWanTransformer3DModel
 
     @property
     @abstractmethod
@@ -96,7 +94,7 @@ class ReleasedModel(ABC):
 
     def load(self, component: str, dtype: torch.dtype) -> CameraWanTransformer3DModel:
         """One expert with its weights, on the CPU."""
-        model = _empty(self.configs[component])
+        model = self._empty(self.configs[component])
         state = {}
         for name, tensor in self.weights[component].tensors():
             target = self.target(name)
@@ -106,6 +104,11 @@ class ReleasedModel(ABC):
         model.load_state_dict(state, assign=True)
         model.compute_buffers(model)
         return model.eval()
+
+    @classmethod
+    def _empty(cls, config: Mapping[str, Any]) -> CameraWanTransformer3DModel:
+        with torch.device("meta"):
+            return cls.transformer_class.from_config(dict(config))
 
     @classmethod
     def _config(cls, weights: ReleasedWeights, component: str) -> dict[str, Any]:
@@ -127,32 +130,18 @@ class ReleasedModel(ABC):
 
     @classmethod
     def _require_fitting(cls, source: Path, shapes: Shapes, config: dict[str, Any]) -> None:
-        expected = {name: tuple(tensor.shape) for name, tensor in _empty(config).state_dict().items()}
-        targets = {name: cls.target(name) for name in shapes}
-        if unknown := sorted(name for name, target in targets.items() if target not in expected):
-            raise SightlineError(
-                f"{source} holds the unknown tensor {unknown[0]} ({len(unknown)} unknown): expected those of {cls.family} "
-                "alone."
-            )
-        if missing := sorted(set(expected) - set(targets.values())):
-            raise SightlineError(
-                f"{source} lacks {missing[0]} ({len(missing)} missing, in diffusers' names): expected every weight of the "
-                "model."
-            )
-        for name, target in targets.items():
-            assert target is not None
-            if cls.target_shape(name, shapes[name]) != expected[target]:
-                raise SightlineError(f"{source}: {name} has shape {shapes[name]}, expected {expected[target]}.")
+        expected = {name: tuple(tensor.shape) for name, tensor in cls._empty(config).state_dict().items()}
+        found = {name: (cls.target(name), cls.target_shape(name, shape)) for name, shape in shapes.items()}
+        require_same_tensors(source, found, expected, cls.family)
 
 
 def open_experts(source: Path) -> dict[str, ReleasedWeights]:
     """The headers of one transformer, or of both experts of a release, by diffusers' component."""
-    folders = {name: source / folder for name, folder in EXPERT_FOLDERS.items()}
-    if not any(folder.is_dir() for folder in folders.values()):
-        return {"transformer": ReleasedWeights.open(source)}
-    if missing := [folder.name for folder in folders.values() if not folder.is_dir()]:
-        raise SightlineError(f"camera {source} lacks the folder {missing[0]}: expected both experts.")
-    return {name: ReleasedWeights.open(folder) for name, folder in folders.items()}
+    places = expert_places(source)
+    if missing := [place for place in places.values() if not place.exists()]:
+        raise SightlineError(f"camera {source} lacks {missing[0].name}, the other expert: expected both experts.")
+    places = places or {"transformer": source}
+    return {name: ReleasedWeights.open(place) for name, place in places.items()}
 
 
 def _num_heads(source: Path, shapes: Shapes) -> int | None:
@@ -168,8 +157,3 @@ def _num_heads(source: Path, shapes: Shapes) -> int | None:
             "weights beside it, and a number of heads that divides it."
         )
     return heads
-
-
-def _empty(config: Mapping[str, Any]) -> CameraWanTransformer3DModel:
-    with torch.device("meta"):
-        return CameraWanTransformer3DModel.from_config(dict(config))

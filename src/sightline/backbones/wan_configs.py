@@ -138,7 +138,7 @@ T2V_21 = replace(
     transformer=_14B | {"in_channels": 16},
     trained_shapes=_both_ways((81, 832, 480), (81, 1280, 720)),
 )
-# VideoX-Fun's Control-Camera releases on these backbones. A14B's is configured as I2V-A14B is.
+# VideoX-Fun's Control-Camera releases on these backbones, with the settings of its examples.
 FUN_5B = replace(
     TI2V_5B,
     transformer=_5B | {"in_channels": 100},
@@ -151,4 +151,21 @@ FUN_21_14B = replace(
     defaults=replace(I2V_21.defaults, guidance_scale=6.0),
     trained_shapes=(),
 )
+FUN_A14B = replace(
+    I2V_A14B,
+    defaults=Defaults(num_frames=81, width=832, height=480, num_inference_steps=50, guidance_scale=6.0),
+    trained_shapes=(),
+)
+# DreamX-World-5B-Cam, with the settings of its own command.
+DREAMX_5B = replace(
+    TI2V_5B,
+    defaults=Defaults(num_frames=121, width=1280, height=704, num_inference_steps=50, guidance_scale=3.0),
+    trained_shapes=(),
+)
 WAN_CONFIGS = {"TI2V-5B": TI2V_5B, "I2V-A14B": I2V_A14B, "T2V-A14B": T2V_A14B}
+
+# HY-WorldPlay-5B on TI2V-5B: the class of its transformer, the latent frames of a chunk, and the timesteps of its steps.
+HY_WORLDPLAY = "HyWorldPlayTransformer3DModel"
+HY_CHUNK = 4
+HY_TIMESTEPS = (1000.0, 960.0, 888.8889, 727.2728)
+HY_DEFAULTS = Defaults(num_frames=61, width=1280, height=704, num_inference_steps=4, guidance_scale=1.0)

@@ -10,6 +10,7 @@ from diffusers import WanTransformer3DModel
 from torch import Tensor
 
 from sightline.backbones.accelerate import accelerate
+from sightline.backbones.sana_wm_config import SANA_WM_RELEASE, SanaWMConfig
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.backbones.wan_configs import FUN_5B, FUN_21_14B, I2V_A14B, TI2V_5B, WanConfig
 from sightline.cameras import moves
@@ -18,14 +19,16 @@ from sightline.cameras.tokens import CameraTokens
 from sightline.checks import whole_number
 from sightline.encodings import Encoding, encoding_from_config
 from sightline.errors import SightlineError
-from sightline.parsing import parse_size
+from sightline.parsing import parse_query, parse_scalar, parse_size
 
-Size = Literal["5b", "14b", "fun-5b", "fun-2.1-14b"]
+Size = Literal["5b", "14b", "fun-5b", "fun-2.1-14b", "sana-wm"]
 Mode = Literal["eager", "compiled", "fused", "fused compiled"]
 MODES: tuple[Mode, ...] = ("eager", "compiled", "fused", "fused compiled")
 METHODS = ("stock", "scope", "ucpe", "prope", "recammaster", "cameractrl")
 
-_RELEASES: dict[str, WanConfig] = {"5b": TI2V_5B, "14b": I2V_A14B, "fun-5b": FUN_5B, "fun-2.1-14b": FUN_21_14B}
+_WAN_RELEASES: dict[str, WanConfig] = {"5b": TI2V_5B, "14b": I2V_A14B, "fun-5b": FUN_5B, "fun-2.1-14b": FUN_21_14B}
+_RELEASES: dict[str, WanConfig | SanaWMConfig] = {**_WAN_RELEASES, "sana-wm": SANA_WM_RELEASE}
+_TINY_SANA_WM = {"num_layers": 2, "hidden_size": 48, "num_attention_heads": 2, "linear_head_dim": 24, "in_channels": 8}
 _TINY = {"num_attention_heads": 8, "attention_head_dim": 24, "ffn_dim": 32, "text_dim": 32, "num_layers": 2}
 TEXT_TOKENS = 512  # of a padded prompt
 
@@ -73,7 +76,8 @@ class Setting:
 
     @property
     def config(self) -> dict[str, Any]:
-        config = {**_RELEASES[self.model].transformer, **(_TINY if self.tiny else {})}
+        tiny = _TINY_SANA_WM if self.model == "sana-wm" else _TINY
+        config = {**_RELEASES[self.model].transformer, **(tiny if self.tiny else {})}
         return config | ({"num_layers": self.layers} if self.layers else {})
 
     @property
@@ -100,10 +104,14 @@ class Setting:
 
 
 def encoding(method: str, setting: Setting) -> Encoding | None:
-    """The encoding of this name with its default settings, as the paper compares them; None for the stock model."""
+    """The encoding of this name, with its default settings, as the paper compares them, where the name gives no others, as in
+    "prope?whole_heads=true"; None for the stock model."""
     if method == "stock":
         return None
-    config = {"name": method, "pixels": setting.stride.width} if method == "cameractrl" else {"name": method}
+    name, settings = parse_query("the method", method)
+    config: dict[str, Any] = {"name": name, **{key: parse_scalar(value) for key, value in settings.items()}}
+    if name == "cameractrl":  # whose encoder sees pixels
+        config.setdefault("pixels", setting.stride.width)
     return encoding_from_config(config)
 
 
@@ -152,7 +160,7 @@ def call_arguments(model: Any, setting: Setting, device: torch.device, dtype: to
 
     latent_shape = (size * patch for size, patch in zip(grid, config.patch_size, strict=True))
     timestep = torch.full((1,), 897.0, device=device)
-    if _RELEASES[setting.model].pipeline["expand_timesteps"]:
+    if _WAN_RELEASES[setting.model].pipeline["expand_timesteps"]:
         timestep = timestep.repeat(1, setting.tokens)
         timestep[:, : grid.tokens_per_frame] = 0
     arguments: dict[str, Any] = {

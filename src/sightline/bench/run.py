@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from sightline import __version__
+from sightline.bench import sana_wm
 from sightline.bench.clocks import Clocks
 from sightline.bench.kernels import time_kernels
 from sightline.bench.models import METHODS, MODES, Mode, Setting, call_arguments, random_base, variant
@@ -50,6 +51,8 @@ def bench(
     """Measure one model. steps: timed steps of each row. save: called with the results so far after every row."""
     if not torch.cuda.is_available() and not setting.tiny:
         raise SightlineError("bench needs a CUDA GPU and there is none: expected one, or --tiny to rehearse on a CPU.")
+    if setting.model == "sana-wm":
+        sana_wm.require_rows(what, rows)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     results = BenchResults(
         model=setting.model,
@@ -72,7 +75,12 @@ def bench(
                 continue
             table = StepTable()
             setattr(results, kind, table)
-            for row in _measure_rows(setting, kind == "training", rows, steps, device):
+            measured = (
+                _measure_sana_wm(setting, rows, steps, device)
+                if setting.model == "sana-wm"
+                else _measure_rows(setting, kind == "training", rows, steps, device)
+            )
+            for row in measured:
                 table.rows.append(row)
                 say(_line(row))
                 _add_ratios(table)
@@ -111,6 +119,26 @@ def _measure_rows(
         return row
 
     for method, mode in rows:
+        torch._dynamo.reset()
+        yield _if_it_fits(partial(measure_row, method, mode)) or StepRow(method, mode, failed="out of memory")
+
+
+def _measure_sana_wm(
+    setting: Setting, rows: Sequence[tuple[str, Mode]], steps: int, device: torch.device
+) -> Iterator[StepRow]:
+    """The stock model, eager before compiled. Its linear attention has no roofline here."""
+    model, arguments = sana_wm.random_sana_wm(setting, device), sana_wm.call_arguments(setting, device)
+
+    def infer() -> Tensor:
+        with torch.no_grad():
+            return model(**arguments)[0]
+
+    def measure_row(method: str, mode: Mode) -> StepRow:
+        if mode == "compiled":
+            sana_wm.compiled(model, setting)
+        return StepRow(method, mode, measure(infer, steps, device))
+
+    for method, mode in sorted(rows, key=lambda row: row[1] == "compiled"):
         torch._dynamo.reset()
         yield _if_it_fits(partial(measure_row, method, mode)) or StepRow(method, mode, failed="out of memory")
 

@@ -24,15 +24,15 @@ def main(arguments: Sequence[str]) -> None:
 
 @dataclass
 class Bench:
-    model: tuple[Literal["5b", "14b", "fun-5b", "fun-2.1-14b"], ...] = ("5b",)
-    """Which released configurations; fun is Fun-Control-Camera, whose camera is cameractrl's. Weights are
-    random; time and memory do not depend on them."""
+    model: tuple[Literal["5b", "14b", "fun-5b", "fun-2.1-14b", "sana-wm"], ...] = ("5b",)
+    """Which released configurations; fun is Fun-Control-Camera, whose camera is cameractrl's; sana-wm is SANA-WM, for
+    --what inference --methods stock --modes eager compiled. Weights are random; time and memory do not depend on them."""
     what: tuple[Literal["inference", "training", "kernels"], ...] = ("inference", "training", "kernels")
     """Steps without gradients, steps with them (checkpointed, without the optimizer), and the fused operations alone."""
     methods: Annotated[tuple[str, ...], arg(metavar="NAME ...")] = (
         "stock", "scope", "ucpe", "prope", "recammaster", "cameractrl",
     )  # fmt: skip
-    """The stock model, and encodings by name."""
+    """The stock model, and encodings by name, with settings as in "prope?whole_heads=true"."""
     modes: tuple[Literal["eager", "compiled", "fused", "fused compiled"], ...] = (
         "eager", "compiled", "fused", "fused compiled",
     )  # fmt: skip

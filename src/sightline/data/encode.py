@@ -47,7 +47,7 @@ def load_encoder(
     with model_errors(model):
         index = DiffusionPipeline.load_config(model)
         name = index.get("_class_name")
-        require_family(model, name)
+        io_of_family(require_family(model, name))  # refuses a model that is not trained here
         vae, config = load_vae(model), transformer_config(model, "transformer")
         # DiffusionPipeline.from_pretrained would load the transformers in spite of transformer=None.
         without = dict.fromkeys(name for name in EXPERTS if name in index)

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from sightline import __version__
+from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.pipelines import experts
 from sightline.backbones.wan_configs import TI2V_5B
 from sightline.checks import whole_number
@@ -182,7 +183,7 @@ def _generate(
             generate(
                 pipe, plan.image, plan.prompt, plan.trajectory, num_inference_steps=sampling.num_inference_steps,
                 guidance_scale=sampling.guidance_scale, camera_guidance_scale=sampling.camera_guidance_scale,
-                negative_prompt=sampling.negative_prompt, seed=sampling.seed, blind=_encoding(pipe) == STOCK,
+                negative_prompt=sampling.negative_prompt, seed=sampling.seed, blind=not ModelInfo.of(pipe).has_camera,
                 callback_on_step_end=timer.end_step,
             )  # fmt: skip
         finally:
@@ -238,6 +239,8 @@ def _paper_record(settings: EfficiencySettings, encodings: Sequence[str], is_pap
 
 
 def _encoding(pipe: Any) -> str:
+    if ModelInfo.of(pipe).needs_camera:
+        return "its own"
     config = getattr(pipe.transformer.config, "encoding", None)
     return str(config["name"]) if isinstance(config, dict) else STOCK
 

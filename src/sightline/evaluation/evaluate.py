@@ -155,6 +155,8 @@ def evaluate(
     estimator = choose_estimator(_first(estimator, wanted and wanted.estimator), facts)
     if protocol != "revisit":  # which compares shapes alone
         against = choose_reference(_first(against, wanted and wanted.against), estimator, facts)
+    loaded.info.require_sampling(sampling.num_inference_steps, sampling.guidance_scale)
+    loaded.info.require_conditioning(blind=blind, camera_guidance_scale=camera_guidance_scale)
     if not blind:
         loaded.require_camera(instead=", or --blind")
     settings = cases.settings()

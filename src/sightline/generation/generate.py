@@ -13,6 +13,7 @@ from sightline.backbones.camera_transformer import CameraTransformer
 from sightline.backbones.families import Family, family_of, token_stride
 from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.pipelines import experts, require_pipeline
+from sightline.backbones.sana_wm import camera_arguments
 from sightline.backbones.stock import STOCK_PIPELINES, AnyPipeline
 from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.cameras.tokens import CameraTokens, LatentPose
@@ -69,18 +70,36 @@ def generate(
     if reserved := sorted(set(options) & _SET_BY_GENERATE):
         raise SightlineError(f"{reserved[0]} is set by generate itself: expected trajectory or seed instead.")
     family = family_of(pipe)
-    # The models take no padding mask, so prompts must be padded as in training: to the family's length, or, for a small model,
+    info.require_conditioning(blind=blind, camera_guidance_scale=number("camera_guidance_scale", camera_guidance_scale))
+    info.require_sampling(num_inference_steps, guidance_scale)
+    if not blind:
+        info.require_lens(trajectory)
+    if image is None and not info.takes_text_alone:
+        raise SightlineError("image is missing: expected a first frame, since this model is image-to-video only.")
+    sampling = {
+        "height": trajectory.height,
+        "width": trajectory.width,
+        "num_frames": len(trajectory),
+        "num_inference_steps": num_inference_steps,
+        "guidance_scale": guidance_scale,
+        "generator": torch.Generator().manual_seed(seed),  # on the CPU: the same noise on every device
+        "output_type": "np",
+    }
+    # Most models take no padding mask, so prompts must be padded as in training: to the family's length, or, for a small model,
     # to the length that its own tokenizer states.
     options.setdefault("max_sequence_length", min(family.max_sequence_length, pipe.tokenizer.model_max_length))
+    if family.own_camera:
+        conditions = _own_camera_conditions(info, image, trajectory, anchor, latent_pose)
+        negative = negative_prompt or ""
+        return as_frames(pipe(prompt=prompt, negative_prompt=negative, **conditions, **sampling, **options).frames)
     if family.frame_rate is not None:
         options.setdefault(family.frame_rate, round(trajectory.fps))
     attention_kwargs: dict[str, Any] = {}
     if not blind:
-        info.require_lens(trajectory)
         attention_kwargs["camera"] = camera_tokens(pipe, trajectory, anchor=anchor, latent_pose=latent_pose)
     info.require_num_frames(len(trajectory))  # after camera_tokens, whose errors name the trajectory
     info.require_size(trajectory.width, trajectory.height)
-    if number("camera_guidance_scale", camera_guidance_scale) != 1.0:
+    if camera_guidance_scale != 1.0:
         if blind:
             raise SightlineError("camera_guidance_scale is given with blind: expected 1, since there is no camera.")
         attention_kwargs["camera_guidance_scale"] = float(camera_guidance_scale)
@@ -90,20 +109,24 @@ def generate(
         _require_one_window(pipe, options, len(trajectory))
     if image is not None:
         options |= first_frame(family, load_image(image, trajectory.width, trajectory.height), len(trajectory))
-    frames = pipe(
-        prompt=prompt,
-        negative_prompt=negative_prompt,
-        height=trajectory.height,
-        width=trajectory.width,
-        num_frames=len(trajectory),
-        num_inference_steps=num_inference_steps,
-        guidance_scale=guidance_scale,
-        generator=torch.Generator().manual_seed(seed),  # on the CPU: the same noise on every device
-        attention_kwargs=attention_kwargs,
-        output_type="np",
-        **options,
-    ).frames[0]
-    return as_frames(frames)
+    video = pipe(
+        prompt=prompt, negative_prompt=negative_prompt, attention_kwargs=attention_kwargs, **sampling, **options
+    )
+    return as_frames(video.frames[0])
+
+
+def _own_camera_conditions(
+    info: ModelInfo, image: Any, trajectory: Trajectory, anchor: int | None, latent_pose: LatentPose
+) -> dict[str, Any]:
+    """The first frame and the camera of SANA-WM, whose pipeline reads a trajectory itself."""
+    if anchor != 0 or latent_pose != "last":
+        raise SightlineError(
+            f"anchor is {anchor} and latent_pose is {latent_pose!r}: expected 0 and 'last' for SANA-WM, which has its own."
+        )
+    _require_fit(trajectory, info.stride)
+    info.require_num_frames(len(trajectory))
+    info.require_size(trajectory.width, trajectory.height)
+    return {"image": load_image(image, trajectory.width, trajectory.height), **camera_arguments(trajectory)}
 
 
 def camera_tokens(

@@ -50,7 +50,7 @@ class Job(MoveOptions, ReadOptions):
     style: OptionalText = None
     """Style of the world: walkthrough, orbit, panorama or openworld. Default: orbit."""
     num_frames: OptionalInt = None
-    """Number of frames, 4 n + 1. Default: what the model was made for."""
+    """Number of frames, 4 n + 1 for most models. Default: what the model was made for."""
     size: OptionalSize = None
     """Size of the video. Default: what the model was made for."""
     num_inference_steps: OptionalInt = None

@@ -13,15 +13,18 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from sightline.backbones.families import LTX2, Family, family_of_config, patch_size
+from sightline.backbones.families import LTX2, SANA_WM, Family, family_of_config, patch_size
+from sightline.backbones.hy_worldplay_memory import WINDOW
 from sightline.backbones.model_info import Configs, ModelInfo
 from sightline.backbones.stock import EXPERTS
+from sightline.backbones.wan_configs import HY_WORLDPLAY
 from sightline.errors import SightlineError
 from sightline.memory import GIB, available_memory
 
 OFFLOADS = ("none", "model", "group", "sequential")  # from the fastest to the one that needs the least memory
 # Bytes per token and channel in bfloat16, measured: of a layer, and of the embedding where each token has a timestep.
 _ATTENTION, _TOKEN_TIME = 40, 36
+_SANA_WM = 160  # bytes per token and channel of SANA-WM, whose attention runs in float32 (counted on a narrow model)
 _MARGIN = 1.1  # for the workspaces of kernels and the gaps of the allocator
 
 
@@ -68,18 +71,22 @@ def estimate(
     sizes = dict.fromkeys(parts, size) | ({"vae": 4} if family.float32_vae else {})
     weights = {name: sum(p.numel() for p in part.parameters()) * sizes[name] for name, part in parts.items()}
     blocks = {name: _largest_block(part) * sizes[name] for name, part in parts.items()}
-    transformer = configs["transformer"]
-    channels = transformer["num_attention_heads"] * transformer["attention_head_dim"]
-    per_channel = _ATTENTION + (_TOKEN_TIME if configs[""].get("expand_timesteps") or family is LTX2 else 0)
-    tokens = info.grid(num_frames, width, height).num_tokens * (2 if camera_guidance else 1)
-    tokens *= 2 if family is LTX2 else 1  # its text guidance is one batch too
-    denoising = tokens * channels * per_channel * size // 2
+    transformer, grid = configs["transformer"], info.grid(num_frames, width, height)
+    frames = min(grid.frames, WINDOW + info.latent_chunk) if info.latent_chunk > 1 else grid.frames
+    tokens = frames * grid.tokens_per_frame * (2 if camera_guidance else 1)
+    tokens *= 2 if family in (LTX2, SANA_WM) else 1  # their text guidance is one batch too
+    if family is SANA_WM:
+        denoising = tokens * transformer["hidden_size"] * _SANA_WM
+    else:
+        channels = transformer["num_attention_heads"] * transformer["attention_head_dim"]
+        per_channel = _ATTENTION + (_TOKEN_TIME if configs[""].get("expand_timesteps") or family is LTX2 else 0)
+        denoising = tokens * channels * per_channel * size // 2
     vae, video = parts["vae"], num_frames * height * width * 3 * 4
     if tiled:
         width, height = min(width, vae.tile_sample_min_width), min(height, vae.tile_sample_min_height)
     grid, patch = info.grid(num_frames, width, height), patch_size(transformer)
     # Wan's VAE decodes one latent frame after the other; from the third on, all of its caches are full. LTX-2's decodes all.
-    frames = grid.frames * patch[0] if family is LTX2 else 3
+    frames = 3 if family.float32_vae else grid.frames * patch[0]
     shape = (1, vae.config[family.latent_channels], frames, grid.rows * patch[1], grid.columns * patch[2])
     decoding = _decoding_peak(vae, shape) * sizes["vae"] // 4 + 2 * video
     return Estimate(weights, blocks, denoising, decoding)
@@ -127,6 +134,7 @@ def _on_meta(name: str, config: Mapping[str, Any], family: Family) -> Any:
     import diffusers
     import transformers
 
+    from sightline.backbones.hy_worldplay_model import HyWorldPlayTransformer3DModel
     from sightline.backbones.models import camera_class_of
 
     try:
@@ -135,7 +143,9 @@ def _on_meta(name: str, config: Mapping[str, Any], family: Family) -> Any:
                 kind: Any = getattr(transformers, family.text_encoder)
                 return kind(kind.config_class.from_dict(dict(config)))
             kind = getattr(diffusers, family.vae if name == "vae" else family.transformer)
-            if "encoding" in config:
+            if config.get("_class_name") == HY_WORLDPLAY:
+                kind = HyWorldPlayTransformer3DModel
+            elif "encoding" in config:
                 kind = camera_class_of(kind)
             return kind.from_config(dict(config))
     except (TypeError, ValueError, KeyError) as error:

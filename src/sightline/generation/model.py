@@ -30,14 +30,14 @@ class ModelOptions:
     """Which model generates, and how it runs on this machine."""
 
     model: Annotated[str | None, arg(metavar="M", help_behavior_hint="")] = None
-    """Hub id or folder of a pipeline (docs/backbones.md). Default: the lab model that ships ("lab" is the same model without
-    a camera)."""
+    """Hub id or folder of a pipeline (docs/backbones.md, docs/released.md). Default: the lab model that ships ("lab" is the same
+    model without a camera)."""
     camera: Annotated[Path | None, arg(metavar="WEIGHTS", help_behavior_hint="")] = None
-    """Camera weights: a file, a folder with one file for each expert, or a released camera model (docs/released.md). Default:
-    those saved with the model."""
+    """Camera weights: a file, a folder with one file for each expert, or a released camera model (docs/released.md), also by
+    its hub id. Default: those saved with the model."""
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
-    """Data type of the transformers and the text encoder; auto is bfloat16 on a GPU and float32 elsewhere. The VAE always
-    runs in float32."""
+    """Data type of the transformers and the text encoder; auto is bfloat16 on a GPU and float32 elsewhere. Wan's VAE
+    always runs in float32."""
     offload: Literal["none", "model", "group", "sequential"] = "none"
     """Keep weights in main memory and move them to the GPU when they are needed: whole models, groups of layers, or single
     layers. none keeps everything on the GPU."""
@@ -91,7 +91,12 @@ class Model:
             )
         camera = self.options.camera
         if camera is not None and not camera.exists():
-            raise SightlineError(f"camera {camera} does not exist: expected camera weights, a file or a folder.")
+            from sightline.backbones.hub_camera import is_hub_id
+
+            if not is_hub_id(camera):
+                raise SightlineError(
+                    f"camera {camera} does not exist: expected camera weights, a file, a folder or a hub id."
+                )
 
     @property
     def dtype(self) -> torch.dtype:
@@ -101,35 +106,47 @@ class Model:
         return getattr(torch, auto if self.options.dtype == "auto" else self.options.dtype)
 
     @cached_property
+    def camera(self) -> Path | None:
+        """The camera weights on this machine; those of a hub id are downloaded."""
+        from sightline.backbones.hub_camera import local_camera
+
+        return None if self.options.camera is None else local_camera(self.options.camera)
+
+    @cached_property
     def configs(self) -> Configs | None:
         """The configuration files. None for untrained models, which have none."""
         from sightline.backbones import shipped
+        from sightline.backbones.families import family_of_config, require_no_camera
         from sightline.backbones.model_info import read_configs
 
         name = self.options.model
         if name is not None and name.startswith("tiny:"):
             return None
         configs = read_configs(str(shipped.base()) if name in (None, "lab") else str(name))
-        if self.options.camera is None:  # importing diffusers takes seconds, which a preview of a path does not need
+        require_no_camera(name, self.options.camera, family_of_config(configs[""]))
+        if self.camera is None:  # importing diffusers takes seconds, which a preview of a path does not need
             return configs
         from sightline.backbones.released import released_configs
 
-        return {**configs, **released_configs(self.options.camera)}
+        return {**configs, **released_configs(self.camera)}
 
     @cached_property
     def files(self) -> dict[str, str]:
         """Digests of the files of the model and of its camera weights. They are known before anything is loaded."""
         from sightline.backbones import shipped
         from sightline.backbones.model_info import hub_revision
+        from sightline.backbones.released_files import expert_places
         from sightline.backbones.weights_files import files_digest
 
-        name, camera = self.options.model, self.options.camera
+        name, camera = self.options.model, self.camera
         digests = {}
         if name is None or not name.startswith("tiny:"):
             folder = shipped.base() if name in (None, "lab") else Path(str(name))
             digests["model"] = files_digest(folder) if folder.is_dir() else hub_revision(str(name))
         if camera is not None or name is None:
-            digests["camera"] = files_digest(shipped.camera() if camera is None else camera)
+            camera = shipped.camera() if camera is None else camera
+            places = list(expert_places(camera).values()) if camera.is_file() else []  # one of two files names both
+            digests["camera"] = " ".join(files_digest(place) for place in places or [camera])
         return digests
 
     @cached_property
@@ -192,7 +209,7 @@ class Model:
         options = self.options
         place = "cpu" if options.offload != "none" else self.device
         try:
-            pipe = load_pipeline(options.model, self.encoding or options.camera, dtype=self.dtype, device=place)
+            pipe = load_pipeline(options.model, self.encoding or self.camera, dtype=self.dtype, device=place)
         except torch.OutOfMemoryError:
             raise SightlineError(
                 "the model does not fit into the GPU's memory: expected --offload model or group."

@@ -40,8 +40,10 @@ def make_plan(job: Job, info: ModelInfo) -> Plan:
     num_inference_steps = job.num_inference_steps or defaults.num_inference_steps
     guidance_scale = defaults.guidance_scale if job.guidance_scale is None else job.guidance_scale
     sampling = (num_inference_steps, guidance_scale)
+    info.require_sampling(*sampling)
     shot = make_shot(job, info)
     info.require_lens(shot.trajectory)
+    info.require_conditioning(camera_guidance_scale=job.camera_guidance_scale)
     if job.world is not None:
         _require_image_model(info, "world")
         trajectory, video, caption = _render_world(job, shot.trajectory)

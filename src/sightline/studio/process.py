@@ -152,11 +152,13 @@ def _latent_picture(pipe: Any, latents: Any) -> str | None:
     vae = pipe.vae
     if latents.ndim != 5:  # LTX-2 packs them
         return None
-    shape = (1, vae.config.z_dim, 1, 1, 1)
-    mean, std = (torch.tensor(values).view(shape) for values in (vae.config.latents_mean, vae.config.latents_std))
+    mean, std = (  # SANA-WM's VAE has them among its weights
+        torch.as_tensor(getattr(vae, name) if hasattr(vae, name) else vae.config[name]).view(1, -1, 1, 1, 1)
+        for name in ("latents_mean", "latents_std")
+    )
     try:
         with torch.no_grad():
-            last = latents[:1, : vae.config.z_dim, -1:].float()
+            last = latents[:1, : mean.shape[1], -1:].float()
             frame = vae.decode((last * std.to(last) + mean.to(last)).to(vae.device, vae.dtype), return_dict=False)[0]
         pixels = ((frame[0, :, -1].permute(1, 2, 0).float().cpu() + 1) * 127.5).clamp(0, 255).to(torch.uint8)
     except RuntimeError:  # a preview is no reason to lose the film

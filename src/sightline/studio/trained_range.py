@@ -1,4 +1,4 @@
-"""Warnings where a path leaves what the model was trained on: its length and size, and, for the lab model, its cameras.
+"""Warnings where a path leaves what the model was trained on: its length, size and lens, and, for the lab model, its cameras.
 
 The cameras of the lab model's training are those of the procedural worlds, so their range is measured on a sample of them.
 """
@@ -17,6 +17,7 @@ from sightline.cameras.plausibility import implausible, implausible_moves
 from sightline.cameras.statistics import trajectory_statistics
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import plain_number
+from sightline.errors import SightlineError
 from sightline.studio.page_text import unit_name
 from sightline.worlds import STYLES, sample_batch
 
@@ -53,7 +54,8 @@ def lab_range() -> CameraRange:
 
 
 def path_warnings(trajectory: Trajectory, info: ModelInfo, from_file: bool = False) -> list[str]:
-    """One sentence for everything in which a path differs from what the model was trained on; usually none.
+    """One sentence for everything in which a path differs from what the model was trained on, and for a lens that it cannot
+    represent, with which no film is generated; usually none.
 
     from_file: also for signs that the file of the path was read with the wrong convention.
     """
@@ -65,6 +67,10 @@ def path_warnings(trajectory: Trajectory, info: ModelInfo, from_file: bool = Fal
 
 def _beyond_training(trajectory: Trajectory, info: ModelInfo) -> list[str]:
     found = []
+    try:
+        info.require_lens(trajectory)
+    except SightlineError as error:
+        found.append(f"no film can be generated: {error}")
     shape = VideoShape(len(trajectory), trajectory.width, trajectory.height)
     if info.trained_shapes and shape not in info.trained_shapes:
         found.append(f"{shape} is not what the model was trained on, {' or '.join(map(str, info.trained_shapes))}.")
