@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from sightline.studio.app import Studio
 
 _log = logging.getLogger("sightline")
+_PREVIEW_WIDTH = 400  # pixels
 
 
 class Visit:
@@ -66,7 +67,7 @@ class Visit:
             self.table = gui.add_html("")
             self.warnings = gui.add_html("")
         self.preview_panel.dock_left()
-        self.preview_panel.set_width(400)
+        self.preview_panel.set_width(_PREVIEW_WIDTH)
         self.tabs = gui.add_tab_group()
         with self.tabs.add_tab("Shoot"):
             self.shoot = ShootTab(self)
@@ -161,6 +162,12 @@ class Visit:
         self.player.picture.image = side_by_side(pictures)
         self.view.draw_now(trajectory, frame, pictures.get("film", preview))
         self.table.content = path_table(trajectory, frame)
+
+    def show_preview(self) -> None:
+        """Bring back the preview, which something else has hidden; viser forgets the width of a hidden panel."""
+        if not self.preview_panel.visible:
+            self.preview_panel.visible = True
+            self.preview_panel.set_width(_PREVIEW_WIDTH)
 
     # -- films ----------------------------------------------------------------------------------------------------
 
