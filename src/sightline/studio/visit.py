@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("sightline")
 _PREVIEW_WIDTH = 400  # pixels
+_PANEL_SECONDS = 0.3  # until a page has drawn a panel again: it forgets the width, and ignores one that comes before
 
 
 class Visit:
@@ -164,10 +165,13 @@ class Visit:
         self.table.content = path_table(trajectory, frame)
 
     def show_preview(self) -> None:
-        """Bring back the preview, which something else has hidden; viser forgets the width of a hidden panel."""
+        """Bring back the preview, which something else has hidden."""
         if not self.preview_panel.visible:
             self.preview_panel.visible = True
-            self.preview_panel.set_width(_PREVIEW_WIDTH)
+            widen = self.guarded(lambda: self.preview_panel.set_width(_PREVIEW_WIDTH))
+            timer = threading.Timer(_PANEL_SECONDS, widen)
+            timer.daemon = True
+            timer.start()
 
     # -- films ----------------------------------------------------------------------------------------------------
 
