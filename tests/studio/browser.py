@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 
 from sightline.cameras import se3
 from sightline.generation.model import ModelOptions
@@ -99,3 +101,18 @@ def on_screen(page: Any, visit: Any, point: Any) -> tuple[float, float]:
     x, y, z = rotation.T @ (np.asarray(point, float) - np.array(camera.position))
     focal = box["height"] / 2 / np.tan(camera.fov / 2)
     return box["x"] + box["width"] / 2 + focal * x / z, box["y"] + box["height"] / 2 + focal * y / z
+
+
+def picture(side: int = 160) -> bytes:
+    """A PNG file of noise."""
+    buffer = io.BytesIO()
+    Image.fromarray(np.random.default_rng(1).integers(0, 256, (side, side, 3), np.uint8)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
+def short_film(page: Any, steps: int = 1, frames: int = 5) -> None:
+    """Choose the smallest film, so that the test is quick."""
+    tab(page, "Generate")
+    page.get_by_text("Settings", exact=True).click()
+    fill(page, "Steps", steps)
+    fill(page, "Frames", frames)

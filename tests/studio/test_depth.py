@@ -75,8 +75,8 @@ HOSTILE = {
     "three axes": (npy(np.ones((2, 2, 3))), r"shape \[2, 2, 3\]"),
     "empty": (npy(np.ones((0, 4))), r"shape \[0, 4\]"),
     "pickle in npy": (npy(np.array([[_Trap()]]), allow_pickle=True), "cannot be read"),
-    "pickle": (pickle.dumps(_Trap()), "cannot be read"),
-    "archive": (npz(), "cannot be read"),
+    "pickle": (pickle.dumps(_Trap()), "is no .npy file"),
+    "archive": (npz(), "is no .npy file"),
     "complex": (npy(np.ones((2, 2), complex)), "values of type complex128"),
     "text": (npy(np.array([["1.0", "2.0"]])), "values of type <U3"),
     "booleans": (npy(np.ones((2, 2), bool)), "values of type bool"),
@@ -85,7 +85,8 @@ HOSTILE = {
     "overflowing": (npy_that_claims((2**62, 2**62)), "cannot be read"),
     "minus": (npy_that_claims((-4, -4)), "cannot be read|shape"),
     "cut": (npy(np.ones((64, 64)))[:200], "cannot be read"),
-    "nothing": (b"", "cannot be read"),
+    "nothing": (b"", "is no .npy file"),
+    "a letter": (b"hello", "is no .npy file"),
     "header only": (b"\x93NUMPY\x01\x00\xff\xff{", "cannot be read"),
 }
 
@@ -136,3 +137,19 @@ def test_metric_depth_is_kept_and_relative_inverse_depth_is_scaled_to_the_subjec
 def test_a_model_that_fails_is_one_sentence():
     with pytest.raises(SightlineError, match="model 'x' cannot estimate depth"):
         depth.model_depth(Image.new("RGB", (8, 8)), "x", estimator=lambda image: {})
+
+
+@pytest.mark.parametrize(
+    "name", ["..", "/etc", "../models/depth", "a/b/c", "owner/../x", "~/x", "", "a b/c", "owner\\name"]
+)
+def test_a_page_cannot_name_a_folder_as_a_depth_model(name):
+    with pytest.raises(SightlineError, match="expected the id of a model on the hub"):
+        depth.require_hub_id(name)
+
+
+def test_an_id_that_is_also_a_folder_here_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert depth.require_hub_id("owner/depth-model.v2") == "owner/depth-model.v2"
+    (tmp_path / "owner" / "depth-model.v2").mkdir(parents=True)
+    with pytest.raises(SightlineError, match="owner/depth-model"):
+        depth.require_hub_id("owner/depth-model.v2")

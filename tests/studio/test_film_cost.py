@@ -51,11 +51,14 @@ def test_the_newest_film_of_the_same_settings_counts(costs):
     assert costs.time(SETTINGS._replace(num_inference_steps=3)).startswith("about 7 s")
 
 
-def test_other_settings_are_judged_by_the_newest_film_of_the_size(costs):
+def test_other_settings_are_judged_by_the_film_of_the_size_with_the_nearest_number_of_passes(costs):
     write_film(costs, "film", 1000, 20.0)
     doubled = SETTINGS._replace(num_inference_steps=6, text_guidance=True, camera_guidance=True)
     assert costs.time(doubled) == "roughly 40 s, judging by a film of 12 steps"
     assert costs.time(SETTINGS._replace(num_frames=49)) == "known after the first film of this size"
+    write_film(costs, "newer", 2000, 8.0, num_inference_steps=1)
+    assert costs.time(SETTINGS._replace(num_inference_steps=24)) == "roughly 40 s, judging by a film of 12 steps"
+    assert costs.time(SETTINGS._replace(num_inference_steps=2)) == "roughly 16 s, judging by a film of 1 step"
 
 
 def test_films_of_another_model_and_damaged_ones_do_not_count(costs):

@@ -66,6 +66,26 @@ def test_only_a_film_that_is_on_its_way_can_be_cancelled(jobs):
             jobs.cancel(name)
 
 
+def test_a_film_that_is_being_decoded_cannot_be_cancelled(jobs):
+    seen = Recorder()
+    job = start(jobs, "film", "hang", seen)
+    assert seen.progress.wait(60) and job.can_be_cancelled
+    job.last_event = {"event": "progress", "step": 2, "steps": 2}
+    assert job.state == "decoding the film" and not job.can_be_cancelled
+    with pytest.raises(SightlineError, match="is being decoded"):
+        jobs.cancel("film")
+
+
+def test_a_deleted_film_is_not_listed_any_more(jobs):
+    start(jobs, "film").task.wait(60)
+    seen = Recorder()
+    kept = start(jobs, "film-2", "hang", seen)
+    assert seen.progress.wait(60)
+    jobs.forget("film")
+    jobs.forget("film-2")  # it is not finished
+    assert jobs.all() == [kept]
+
+
 def test_a_killed_process_leaves_nothing_and_its_name_is_free_again(jobs, worker, tmp_path):
     seen = Recorder()
     job = start(jobs, "film", "hang", seen)

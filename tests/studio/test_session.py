@@ -242,6 +242,16 @@ def test_a_picture_of_one_pixel_or_one_line_is_filmed(session, info, library, si
     assert np.array_equal(np.asarray(plan.image), session.first_picture())
 
 
+def test_the_depths_of_a_file_and_of_a_model_are_kept_apart(session):
+    session.set_depth("file", values=np.full((10, 20), 4.0, np.float32))
+    with pytest.raises(SightlineError, match="without values"):
+        session.set_depth("model")
+    session.set_depth("model", values=np.full((10, 20), 6.0, np.float32))
+    assert float(session.depth().mean()) == float(session.preview().depth.mean()) == 6.0
+    session.set_depth("file")
+    assert float(session.depth().mean()) == float(session.preview().depth.mean()) == 4.0
+
+
 def test_a_depth_file_is_cropped_anew_for_another_size(session):
     columns = np.tile(np.arange(1, 201, dtype=np.float32), (100, 1))
     session.set_depth("file", values=columns)

@@ -65,7 +65,10 @@ def draw_score_terms(
         axis.imshow(pictures[frame])
         axis.set_title(f"latent frame {frame}", fontsize=7, color=QUIET)
         if frame == query[0]:
-            axis.plot(query[1] * width - 0.5, query[2] * height - 0.5, "o", ms=7, mfc="none", mec="#d1603d", mew=2)
+            for colour, thickness in (("white", 4), ("#d1603d", 2)):  # white around it, to be seen on any picture
+                axis.plot(
+                    query[1] * width - 0.5, query[2] * height - 0.5, "o", ms=7, mfc="none", mec=colour, mew=thickness
+                )
         elif lines is not None:
             _line(axis, lines[frame], (height, width), (height, width))
     for row, (name, values) in zip(grid[1:], terms.items(), strict=True):

@@ -85,12 +85,11 @@ class Studio:
         """End the pages, the worker and the server. Finished films stay."""
         for visit in self._open_visits():
             visit.show_end()
+            visit.close()  # before the server stops: a player would go on drawing
         self.worker.close()
         time.sleep(_LAST_MESSAGE_SECONDS)
         with contextlib.redirect_stdout(io.StringIO()):
             self.server.stop()
-        for visit in self._open_visits():
-            visit.close()
         remove_leftovers(self.library.folder)
 
     # -- visitors ---------------------------------------------------------------------------------------------------

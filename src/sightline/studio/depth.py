@@ -5,6 +5,7 @@ Depth is [H, W] float32 along the optical axis, in scene units; it may be infini
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from sightline.worlds import FAR, Scene, render_depth
 SOURCES = ("plane", "box room", "file", "world", "model")
 DEFAULT_DISTANCE = 2.0  # scene units: the subject of the moves
 _MAX_BYTES = 256 * 2**20
+_NPY = b"\x93NUMPY"  # what every .npy file starts with
+_HUB_ID = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
 _MAX_RATIO = 100.0  # of the farthest to the nearest point of a relative depth
 _MIN_DEPTH = 1e-3
 _QUANTILE = 0.25  # the subject stands before its background
@@ -68,6 +71,9 @@ def read_depth(path: str | Path, name: str | None = None) -> np.ndarray:  # -> [
     require_regular_file(path, "a .npy file")
     if Path(path).stat().st_size > _MAX_BYTES:
         raise SightlineError(f"{name} has more than {_MAX_BYTES >> 20} MiB: {expected}.")
+    with Path(path).open("rb") as file:
+        if file.read(len(_NPY)) != _NPY:  # numpy would take it for a pickle, and advise to load it unsafely
+            raise SightlineError(f"{name} is no .npy file: {expected}.")
     try:
         array = np.load(path, allow_pickle=False, mmap_mode="r")
         shape, kind = array.shape, array.dtype.kind
@@ -130,6 +136,13 @@ def model_depth(
         values = 1.0 / np.maximum(values, nearest / _MAX_RATIO)
         values = values * (distance / subject_depth(torch.from_numpy(values)))
     return check_depth(np.maximum(values, _MIN_DEPTH), f"the depth of model {model!r}")
+
+
+def require_hub_id(model: str) -> str:
+    """The id of a model on the hub. A folder is refused: a page reads nothing outside the output folder."""
+    if not _HUB_ID.fullmatch(model) or Path(model).exists():
+        raise SightlineError(f"depth model is {model!r}: expected the id of a model on the hub, such as owner/name.")
+    return model
 
 
 def _load(model: str) -> Any:

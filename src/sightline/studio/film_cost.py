@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from typing import NamedTuple
 
@@ -55,11 +56,14 @@ class FilmCosts:
         known = self._known_seconds()
         if settings in known:
             return f"about {known[settings]:.0f} s, as the last film of these settings"
-        for other, seconds in reversed(known.items()):
-            if other.shape == settings.shape:
-                expected = seconds * _passes(settings) / _passes(other)
-                return f"roughly {expected:.0f} s, judging by a film of {other.num_inference_steps} steps"
-        return "known after the first film of this size"
+        same_size = [other for other in reversed(known) if other.shape == settings.shape]
+        if not same_size:
+            return "known after the first film of this size"
+        # Decoding takes as long for few steps as for many, so a film of nearly as many passes is the best guide.
+        nearest = min(same_size, key=lambda other: abs(math.log(_passes(other) / _passes(settings))))
+        expected = known[nearest] * _passes(settings) / _passes(nearest)
+        steps = "1 step" if nearest.num_inference_steps == 1 else f"{nearest.num_inference_steps} steps"
+        return f"roughly {expected:.0f} s, judging by a film of {steps}"
 
     def films_changed(self) -> None:
         """Read the films again when the next time is asked for."""

@@ -40,7 +40,7 @@ class GalleryTab:
         """List all films that were asked for since the studio was started, whoever asked for them."""
         jobs = self.visit.studio.jobs.all()
         self.jobs.content = table([(job.name, job.state) for job in jobs]) if jobs else ""
-        names = [job.name for job in self.visit.studio.jobs.active()]
+        names = [job.name for job in self.visit.studio.jobs.active() if job.can_be_cancelled]
         self.active.visible = self.cancel.visible = bool(names)
         options = tuple(names) or (_NONE,)
         if self.active.options != options:
@@ -72,6 +72,12 @@ class GalleryTab:
         self.other.value = other if other in names else _NONE
         self.show()
 
+    def choose(self, name: str) -> None:
+        """Show a film of the folder."""
+        self.refresh()
+        self.film.value = name
+        self.show()
+
     def show(self) -> None:
         library = self.visit.studio.library
         if self.film.value == _NONE:
@@ -95,12 +101,14 @@ class GalleryTab:
             self.visit.notify(f"{film.name} is open in Shoot and Generate.", "green")
         elif word == "Inspect":
             self.visit.inspect.open(film.name)
+            self.visit.notify(f"{film.name} is open in Inspect.", "green")
         else:
             warning = f"{film.name} and everything in its folder will be gone."
             self._confirm("Delete this film?", warning, ("Delete it", "Keep it"), lambda: self._delete(film.name))
 
     def _delete(self, name: str) -> None:
         self.visit.studio.library.delete(name)
+        self.visit.studio.jobs.forget(name)
         self.visit.studio.films_changed()
 
     def _confirm(self, title: str, warning: str, answers: tuple[str, str], work: Callable[[], None]) -> None:

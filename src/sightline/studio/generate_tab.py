@@ -87,11 +87,14 @@ class GenerateTab:
 
     def set_size(self) -> None:
         try:
-            self.visit.session.set_size(whole_number_in(self.frames), *parse_size(self.size.value))
+            self._take_size()
         except SightlineError as error:
             self.cost.content = sentence(str(error), "error")
             return
         self.visit.path_changed(picture=True)
+
+    def _take_size(self) -> None:
+        self.visit.session.set_size(whole_number_in(self.frames), *parse_size(self.size.value))
 
     def fill_size(self) -> None:
         session = self.visit.session
@@ -124,6 +127,7 @@ class GenerateTab:
     def generate(self) -> None:
         if self.job is not None and not self.job.has_ended:
             raise SightlineError("a film is being generated: expected it to end, or to be cancelled.")
+        self._take_size()  # refuses a length or size that is shown but could not be used
         session, library, sampling = self.visit.session, self.visit.studio.library, self.sampling()
         self.job = self.visit.studio.jobs.start(
             self.name.value,
@@ -149,7 +153,8 @@ class GenerateTab:
         if job is None:
             return
         is_running = kind in ("queued", "progress")
-        self.stop.visible = self.bar.visible = is_running
+        self.bar.visible = is_running
+        self.stop.visible = job.can_be_cancelled
         self.start.disabled = is_running
         self.latents.visible = is_running and bool(event.get("picture"))
         if kind == "done":
@@ -169,3 +174,4 @@ class GenerateTab:
         film = self.visit.studio.library.film(result["name"])
         self.film_view.show(film)
         self.visit.show_film(film)
+        self.visit.gallery.choose(film.name)

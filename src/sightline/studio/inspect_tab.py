@@ -52,7 +52,7 @@ class InspectTab:
         for handle in (self.layer, self.head, self.sigma):
             visit.on_edit(handle, self.ask)
         visit.on_click(self.exports, lambda: self.export(self.exports.value))
-        visit.on_click(self.back, visit.path_changed)
+        visit.on_click(self.back, self.leave)
         self.refresh()
 
     def refresh(self) -> None:
@@ -96,7 +96,12 @@ class InspectTab:
         for node in (self.picture, self.mark, self.panel):
             if node is not None:
                 node.visible = False
-        self.visit.preview_panel.visible = True
+        self.visit.show_preview()
+
+    def leave(self) -> None:
+        """Show the path again, from where it is first shown."""
+        self.visit.path_changed()
+        self.visit.view.look_from_behind(self.visit.distance)
 
     def clicked(self, event: Any) -> None:
         """A click gives a ray; the picture lies in the plane z = 0, x to the right and y down."""

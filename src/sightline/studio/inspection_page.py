@@ -51,6 +51,7 @@ def _strip(cells: list[np.ndarray], view: TokenView) -> np.ndarray:
         strip.paste(Image.fromarray(cell).resize((_CELL, down), nearest), (left, 0))
         if frame == view.query[0]:
             x, y = left + view.query[1] * _CELL, view.query[2] * down
+            draw.ellipse([x - 8, y - 8, x + 8, y + 8], outline="white", width=2)  # to be seen on any picture
             draw.ellipse([x - 6, y - 6, x + 6, y + 6], outline=_MARK, width=3)
             continue
         overlay = _lines(view.lines[frame] * (_CELL / width), _CELL, down)

@@ -30,6 +30,17 @@ class FilmJob:
         return self.last_event["event"] in FINAL_EVENTS
 
     @property
+    def is_decoding(self) -> bool:
+        """Whether all steps are done, and the frames are being decoded and written."""
+        event = self.last_event
+        return event["event"] == "progress" and event["step"] == event["steps"]
+
+    @property
+    def can_be_cancelled(self) -> bool:
+        """A film stops after a step, so not any more once it is being decoded."""
+        return not self.has_ended and not self.is_decoding
+
+    @property
     def state(self) -> str:
         """What the film is doing, in a few words."""
         event = self.last_event
@@ -37,10 +48,9 @@ class FilmJob:
         if kind == "queued":
             return "starting" if not event["ahead"] else f"waiting for {_tasks(event['ahead'])}"
         if kind == "progress":
-            step, steps = event["step"], event["steps"]
-            return (
-                "loading the model" if not step else "decoding the film" if step == steps else f"step {step} of {steps}"
-            )
+            if self.is_decoding:
+                return "decoding the film"
+            return f"step {event['step']} of {event['steps']}" if event["step"] else "loading the model"
         if kind == "failed":
             return f"failed: {event['sentence']}"
         return (
@@ -80,7 +90,14 @@ class FilmJobs:
         found = next((job for job in self.active() if job.name == name), None)
         if found is None or found.task is None:
             raise SightlineError(f"{name} is not being generated: expected a film that is.")
+        if not found.can_be_cancelled:
+            raise SightlineError(f"{name} is being decoded: expected a film that has steps to go.")
         self.worker.cancel(found.task)
+
+    def forget(self, name: str) -> None:
+        """Do not list a film any more that was deleted."""
+        with self._lock:
+            self._jobs = [job for job in self._jobs if job.name != name or not job.has_ended]
 
     def all(self) -> list[FilmJob]:
         """The films that are being generated or wait, and the last ones that have ended; the newest first."""

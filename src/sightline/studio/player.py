@@ -59,12 +59,12 @@ class Player:
         self._playing.clear()  # ends a thread that plays already
         self._playing = playing = threading.Event()
         playing.set()
-        self.button.label = "Stop"
+        self.button.label, self.button.icon = "Stop", "player-stop"
         threading.Thread(target=self._run, args=(playing,), name="studio player", daemon=True).start()
 
     def stop(self) -> None:
         self._playing.clear()
-        self.button.label = "Play"
+        self.button.label, self.button.icon = "Play", "player-play"
 
     def close(self) -> None:
         """Stop without a word to a page that is gone."""

@@ -46,7 +46,7 @@ class Session:
     focal_mm: float = defaults.FOCAL_MM
     depth_source: str = "plane"
     distance: float = depths.DEFAULT_DISTANCE
-    depth_values: np.ndarray | None = None  # [h, w] of the whole picture, from a file or a depth model
+    depth_values: dict[str, np.ndarray] = field(default_factory=dict)  # "file" and "model": [h, w] of the whole picture
     mode: PathMode = "move"
     move: str = DEFAULT_MOVE
     easing: Easing = "linear"
@@ -71,13 +71,13 @@ class Session:
     def set_picture(self, picture: Image.Image | None) -> None:
         """Take an uploaded picture, or None for the shipped frame."""
         self.picture, self.world = picture, None
-        self.depth_source, self.depth_values = "plane", None
+        self.depth_source, self.depth_values = "plane", {}
 
     def set_world(self, seed: int, style: str) -> None:
         """Take the first frame of a procedural world, whose true depth is known."""
         sample_clip(style, seed, 2, 16, 16)  # refuses a bad seed or style
         self.picture, self.world = None, World(seed, style)
-        self.depth_source, self.depth_values = "world", None
+        self.depth_source, self.depth_values = "world", {}
 
     def set_depth(self, source: str, distance: float | None = None, values: np.ndarray | None = None) -> None:
         """values: of a file or of a depth model, [h, w] of the whole picture."""
@@ -85,11 +85,12 @@ class Session:
             raise SightlineError(f"depth is {source!r}: expected one of {', '.join(depths.SOURCES)}.")
         if source == "world" and self.world is None:
             raise SightlineError("depth is 'world' without a world: expected one to be opened first.")
-        if source in ("file", "model") and values is None and self.depth_values is None:
+        if source in ("file", "model") and values is None and source not in self.depth_values:
             raise SightlineError(f"depth is {source!r} without values: expected a {source} to be chosen first.")
         if distance is not None:
             self.distance = number("distance", distance, above=0.0)
-        self.depth_values = values if values is not None else self.depth_values
+        if values is not None:
+            self.depth_values[source] = values
         self.depth_source = source
 
     def set_lens(self, focal_mm: float) -> None:
@@ -144,15 +145,15 @@ class Session:
             return depths.world_depth(view.scene, view.camera)
         if self.depth_source == "box room":
             return depths.box_room_depth(camera, 2 * self.distance)
-        if self.depth_values is not None and self.depth_source in ("file", "model"):
-            return depths.fitted(self.depth_values, camera)
+        if self.depth_source in self.depth_values:
+            return depths.fitted(self.depth_values[self.depth_source], camera)
         return depths.plane_depth(camera, self.distance)
 
     def preview(self) -> Preview:
         """The point cloud of the first picture; made again only where something of it has changed."""
         inputs = (
             self.picture, self.world, self.width, self.height, self._first_focal(), self.depth_source, self.distance,
-            self.depth_values,
+            self.depth_values.get(self.depth_source),
         )  # fmt: skip
         return self._preview.get(inputs, lambda: Preview(self.first_picture(), self.depth(), self._first_camera()))
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+import numpy as np
 from PIL import Image
 
 from sightline.cameras.formats import FORMATS
 from sightline.cameras.moves import MOVES, Easing
 from sightline.cameras.moves.phrase import defaults_of
 from sightline.errors import SightlineError
+from sightline.files import failure
 from sightline.studio import depth as depths
 from sightline.studio import uploads
 from sightline.studio.fields import number_in, whole_number_in
@@ -61,6 +64,7 @@ class ShootTab:
                 self.depth_file = gui.add_upload_button("Open a depth file (.npy)")
             self.depth_model = gui.add_text("Depth model", "depth-anything/Depth-Anything-V2-Small-hf", visible=False)
             self.run_model = gui.add_button("Estimate the depth", visible=False)
+            self.depth_note = gui.add_html("")
         with gui.add_folder("Path"):
             self.move = gui.add_text("Moves", session.move, hint="orbit:30, or: slow push in, then pan left 20")
             self.move_error = gui.add_html("")
@@ -116,7 +120,7 @@ class ShootTab:
     def set_depth(self) -> None:
         source = self.depth.value
         self._show_depth_inputs()
-        if source in ("file", "model") and self.visit.session.depth_values is None:
+        if source in ("file", "model") and source not in self.visit.session.depth_values:
             return  # until there is one
         session = self.visit.session
         try:
@@ -131,7 +135,7 @@ class ShootTab:
         source = self.depth.value
         self.file_folder.visible = source == "file"
         self.depth_model.visible = self.run_model.visible = source == "model"
-        self.distance.visible = source in ("plane", "box room", "model")
+        self.distance.visible = source != "world"  # for a file it is the radius of an orbit alone
 
     def open_depth(self, file: Any) -> None:
         session = self.visit.session
@@ -141,11 +145,32 @@ class ShootTab:
         self.visit.path_changed(picture=True)
 
     def estimate_depth(self) -> None:
+        """Ask a depth model. Its download may take minutes, so the page goes on meanwhile."""
         session = self.visit.session
-        image = session.picture if session.picture is not None else Image.fromarray(session.first_picture())
-        values = depths.model_depth(image, self.depth_model.value, number_in(self.distance))
-        session.set_depth("model", values=values)
-        self.visit.path_changed(picture=True)
+        picture, world = session.picture, session.world
+        image = picture if picture is not None else Image.fromarray(session.first_picture())
+        model, distance = depths.require_hub_id(self.depth_model.value.strip()), number_in(self.distance)
+        self.run_model.disabled = True
+        self.depth_note.content = sentence("Loading the model and estimating the depth ...")
+
+        def finish(values: np.ndarray | None, error: str) -> None:
+            self.run_model.disabled = False
+            self.depth_note.content = sentence(error, "error")
+            now = self.visit.session
+            if values is not None and now.picture is picture and now.world == world:
+                now.set_depth("model", values=values)
+                self.depth.value = "model"
+                self._show_depth_inputs()
+                self.visit.path_changed(picture=True)
+
+        def estimate() -> None:
+            try:
+                values, error = depths.model_depth(image, model, distance), ""
+            except Exception as failed:
+                values, error = None, failure(failed)
+            self.visit.run_later(finish, values, error)
+
+        threading.Thread(target=estimate, name="studio depth", daemon=True).start()
 
     # -- the path ---------------------------------------------------------------------------------------------------
 
@@ -155,7 +180,8 @@ class ShootTab:
         except SightlineError as error:
             self.move_error.content = sentence(str(error), "error")
             return
-        self.move_error.content = ""
+        is_empty = not self.move.value.strip()
+        self.move_error.content = sentence(f"Without moves, the path is {self.visit.session.move}." if is_empty else "")
         self.visit.path_changed()
 
     def add_move(self) -> None:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from sightline.studio.app import Studio
 
 _log = logging.getLogger("sightline")
+_PREVIEW_WIDTH = 400  # pixels
+_PANEL_SECONDS = 0.3  # until a page has drawn a panel again: it forgets the width, and ignores one that comes before
 
 
 class Visit:
@@ -66,7 +68,7 @@ class Visit:
             self.table = gui.add_html("")
             self.warnings = gui.add_html("")
         self.preview_panel.dock_left()
-        self.preview_panel.set_width(400)
+        self.preview_panel.set_width(_PREVIEW_WIDTH)
         self.tabs = gui.add_tab_group()
         with self.tabs.add_tab("Shoot"):
             self.shoot = ShootTab(self)
@@ -161,6 +163,15 @@ class Visit:
         self.player.picture.image = side_by_side(pictures)
         self.view.draw_now(trajectory, frame, pictures.get("film", preview))
         self.table.content = path_table(trajectory, frame)
+
+    def show_preview(self) -> None:
+        """Bring back the preview, which something else has hidden."""
+        if not self.preview_panel.visible:
+            self.preview_panel.visible = True
+            widen = self.guarded(lambda: self.preview_panel.set_width(_PREVIEW_WIDTH))
+            timer = threading.Timer(_PANEL_SECONDS, widen)
+            timer.daemon = True
+            timer.start()
 
     # -- films ----------------------------------------------------------------------------------------------------
 
