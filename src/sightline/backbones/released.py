@@ -40,10 +40,16 @@ def read_released(camera: object) -> ReleasedModel | None:
     return None
 
 
-def released_configs(camera: object) -> Configs:
-    """The configurations of the transformers that a released camera model brings; none for other cameras."""
+def released_configs(camera: object, model: str | Path, configs: Configs) -> Configs:
+    """The configurations of the transformers that a released camera model brings; none for other cameras.
+
+    model, configs: the pipeline that has its other parts, as read_configs reads it; one that does not fit is refused.
+    """
     release = read_released(camera)
-    return {} if release is None else release.configs
+    if release is None:
+        return {}
+    release.require_base(model, configs)
+    return release.configs
 
 
 def load_released(release: ReleasedModel, model: str | Path, dtype: torch.dtype, options: dict[str, Any]) -> Any:
@@ -58,6 +64,7 @@ def insert_released(pipe: AnyPipeline, release: ReleasedModel) -> Any:
     parts = {name: part.config for name in names if (part := getattr(pipe, name, None)) is not None}
     parts["text_encoder"] = parts["text_encoder"].to_dict()
     index = dict(pipe.config) | {"image_encoder": [getattr(pipe, "image_encoder", None)]}
+    index["_class_name"] = type(pipe).__name__
     release.require_base(type(pipe).__name__, {"": index, **parts})
     transformers = {name: release.load(name, pipe.transformer.dtype) for name in release.weights}
     flags = {name: pipe.config[name] for name in ("boundary_ratio", "expand_timesteps")}

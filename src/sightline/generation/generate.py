@@ -12,9 +12,8 @@ from PIL import Image
 from sightline.backbones.camera_transformer import CameraTransformer
 from sightline.backbones.families import Family, family_of, token_stride
 from sightline.backbones.model_info import ModelInfo
-from sightline.backbones.pipelines import experts, require_pipeline
 from sightline.backbones.sana_wm import camera_arguments
-from sightline.backbones.stock import STOCK_PIPELINES, AnyPipeline
+from sightline.backbones.stock import STOCK_PIPELINES, AnyPipeline, experts
 from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.cameras.tokens import CameraTokens, LatentPose
 from sightline.cameras.trajectory import Trajectory
@@ -51,7 +50,7 @@ def generate(
     blind: do not condition on the trajectory; the model then needs no camera. For comparison.
     anchor, latent_pose: see CameraTokens.from_trajectory.
     """
-    require_pipeline(pipe)
+    family = family_of(pipe)
     if not isinstance(trajectory, Trajectory):
         raise SightlineError(
             f"trajectory is a {type(trajectory).__name__}: expected a Trajectory, such as moves.orbit()."
@@ -69,7 +68,6 @@ def generate(
     check_seed(seed)
     if reserved := sorted(set(options) & _SET_BY_GENERATE):
         raise SightlineError(f"{reserved[0]} is set by generate itself: expected trajectory or seed instead.")
-    family = family_of(pipe)
     info.require_conditioning(blind=blind, camera_guidance_scale=number("camera_guidance_scale", camera_guidance_scale))
     info.require_sampling(num_inference_steps, guidance_scale)
     if not blind:

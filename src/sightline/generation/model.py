@@ -128,7 +128,7 @@ class Model:
             return configs
         from sightline.backbones.released import released_configs
 
-        return {**configs, **released_configs(self.camera)}
+        return {**configs, **released_configs(self.camera, name or "lab", configs)}
 
     @cached_property
     def files(self) -> dict[str, str]:
@@ -204,7 +204,8 @@ class Model:
         import torch
         from safetensors import SafetensorError
 
-        from sightline.backbones.pipelines import experts, load_pipeline
+        from sightline.backbones.pipelines import load_pipeline
+        from sightline.backbones.stock import experts
 
         options = self.options
         place = "cpu" if options.offload != "none" else self.device
@@ -244,7 +245,7 @@ class Model:
         """Digests of the weights of each component, and of its camera parameters separately."""
         from torch.nn import ModuleList
 
-        from sightline.backbones.pipelines import experts
+        from sightline.backbones.stock import experts
         from sightline.backbones.weights_digest import weights_digest
 
         for name, part in {"text_encoder": pipe.text_encoder, "vae": pipe.vae, **experts(pipe)}.items():
