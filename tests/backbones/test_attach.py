@@ -39,7 +39,7 @@ def cameras(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("model", "camera", "message"),
+    "model, camera, message",
     [
         ("ti2v-5b", "wan2.1-i2v", "was trained on a backbone with in_channels 36: this model has 48."),
         ("vace", "wan2.1-i2v", "was trained on a backbone with in_channels 36: this model has 16."),
@@ -58,7 +58,7 @@ def test_files_that_do_not_fit_are_refused_first(without_weights, cameras, model
 
 
 @pytest.mark.parametrize(
-    ("camera", "message"),
+    "camera, message",
     [(encoding_from_config({"name": "rerope"}), "LTX2VideoTransformer3DModel"), (7, "camera is 7: expected a path")],
 )
 def test_other_cameras_that_do_not_fit_are_refused_first(without_weights, camera, message):
