@@ -11,6 +11,7 @@ from sightline.backbones.attach import attach_camera, save_pipeline_camera
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.encodings import encoding_from_config
 from sightline.errors import SightlineError
+from sightline.generation.model import Model, ModelOptions
 
 
 @pytest.fixture(scope="module")
@@ -77,3 +78,9 @@ def test_an_encoding_for_a_model_with_a_camera_is_refused_first(tmp_path):
         weights.unlink()
     with pytest.raises(SightlineError, match="already carries the encoding 'scope'"):
         sl.load_pipeline(tmp_path, camera=sl.Scope())
+
+
+def test_a_run_refuses_a_camera_that_does_not_fit_before_it_plans_anything(without_weights, cameras):
+    options = ModelOptions(str(without_weights / "vace"), cameras / "wan2.1-i2v")
+    with pytest.raises(SightlineError, match="in_channels 36: this model has 16"):
+        Model(options).info  # noqa: B018  # a property

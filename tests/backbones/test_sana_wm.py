@@ -13,7 +13,8 @@ from diffusers.pipelines.sana_wm.cam_utils import action_string_to_c2w, prepare_
 from safetensors.torch import load_file, save_file
 
 import sightline as sl
-from sightline.backbones.model_info import ModelInfo, read_configs
+from sightline.backbones.config_files import read_configs
+from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.pipelines import load_transformer
 from sightline.backbones.sana_wm import camera_arguments
 from sightline.cameras import moves

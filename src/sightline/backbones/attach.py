@@ -19,9 +19,9 @@ from sightline.backbones.camera_weights import (
 )
 from sightline.backbones.families import family_of
 from sightline.backbones.hub_camera import local_camera
-from sightline.backbones.models import add_camera, camera_class
+from sightline.backbones.models import add_camera, camera_class, saved_class
 from sightline.backbones.released import read_released
-from sightline.backbones.stock import AnyPipeline, experts
+from sightline.backbones.stock import EXPERTS, AnyPipeline, experts
 from sightline.documents import read_json
 from sightline.encodings import Encoding
 from sightline.errors import SightlineError
@@ -56,6 +56,16 @@ def save_pipeline_camera(pipe: AnyPipeline, folder: str | Path) -> None:
     """Write the camera weights of each expert into a folder that `load_pipeline(camera=folder)` reads."""
     for component, model in experts(pipe).items():
         save_camera(model, Path(folder) / f"{component}.safetensors", component)
+
+
+def empty_transformers(configs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The transformers of these configurations on the meta device, by component. Other components are left out."""
+    with torch.device("meta"):
+        return {
+            name: saved_class(configs[name]).from_config(dict(configs[name]))  # type: ignore[attr-defined]
+            for name in EXPERTS
+            if name in configs
+        }
 
 
 def require_fitting_camera(transformers: Mapping[str, Any], camera: Path | Encoding) -> None:

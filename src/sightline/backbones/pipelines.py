@@ -11,10 +11,10 @@ import torch
 from diffusers import DiffusionPipeline, WanTransformer3DModel
 
 from sightline.backbones import shipped
-from sightline.backbones.attach import attach_camera, require_fitting_camera
+from sightline.backbones.attach import attach_camera, empty_transformers, require_fitting_camera
+from sightline.backbones.config_files import read_configs
 from sightline.backbones.families import SANA_WM, Family, family_of, require_family
 from sightline.backbones.hub_camera import local_camera
-from sightline.backbones.model_info import read_configs
 from sightline.backbones.models import camera_class, saved_class
 from sightline.backbones.packed_weights import load_component, packed_files
 from sightline.backbones.released import insert_released, load_released, read_released
@@ -91,7 +91,7 @@ def load_pipeline(
         if camera is not None and tiny is None:
             given = {name: options[name] for name in EXPERTS if options.get(name) is not None}
             # Before anything large is read.
-            require_fitting_camera(_empty_transformers(model, hub_options) | given, camera)
+            require_fitting_camera(empty_transformers(_transformer_configs(model, hub_options)) | given, camera)
         packed = {} if tiny else _packed_parts(Path(model), dtype)
         options = packed | options
         if "vae" not in options and tiny is None and _family(model, hub_options).float32_vae:
@@ -149,16 +149,14 @@ def empty_transformer(model: str | Path, component: str) -> tuple[Any, Path]:
     return empty, folder / component
 
 
-def _empty_transformers(model: str | Path, hub_options: Mapping[str, Any]) -> dict[str, Any]:
-    """The transformers of a saved model on the meta device, by component."""
+def _transformer_configs(model: str | Path, hub_options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The configurations of a saved model's transformers, by component."""
     index = DiffusionPipeline.load_config(model, **hub_options)
-    transformers = {}
-    for component in EXPERTS:
-        if index.get(component, [None])[0] is not None:
-            config = WanTransformer3DModel.load_config(model, subfolder=component, **hub_options)  # of any class
-            with torch.device("meta"):
-                transformers[component] = saved_class(config).from_config(config)  # type: ignore[attr-defined]
-    return transformers
+    return {
+        name: WanTransformer3DModel.load_config(model, subfolder=name, **hub_options)  # of any class
+        for name in EXPERTS
+        if index.get(name, [None])[0] is not None
+    }
 
 
 def pipeline_config(model: str | Path) -> Mapping[str, Any]:

@@ -11,7 +11,6 @@ from sightline.backbones.camera_weights import is_camera_weights
 from sightline.backbones.dreamx import DreamX
 from sightline.backbones.fun_camera import FunCamera
 from sightline.backbones.hy_worldplay import HyWorldPlay, require_converted
-from sightline.backbones.model_info import Configs
 from sightline.backbones.released_files import ReleasedWeights, expert_places, require_no_pickle
 from sightline.backbones.released_model import ReleasedModel, open_experts
 from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyPipeline
@@ -38,18 +37,6 @@ def read_released(camera: object) -> ReleasedModel | None:
         return _family(camera).read(camera)
     require_converted(camera)
     return None
-
-
-def released_configs(camera: object, model: str | Path, configs: Configs) -> Configs:
-    """The configurations of the transformers that a released camera model brings; none for other cameras.
-
-    model, configs: the pipeline that has its other parts, as read_configs reads it; one that does not fit is refused.
-    """
-    release = read_released(camera)
-    if release is None:
-        return {}
-    release.require_base(model, configs)
-    return release.configs
 
 
 def load_released(release: ReleasedModel, model: str | Path, dtype: torch.dtype, options: dict[str, Any]) -> Any:

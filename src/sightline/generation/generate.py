@@ -104,7 +104,7 @@ def generate(
     attention_kwargs |= options.pop("attention_kwargs", None) or {}
     pipe = pipeline_for_mode(pipe, with_image=image is not None)
     if not blind:
-        _require_one_window(pipe, options, len(trajectory))
+        info.require_one_window(len(trajectory), options.get("base_num_frames"))
     if image is not None:
         options |= first_frame(family, load_image(image, trajectory.width, trajectory.height), len(trajectory))
     video = pipe(
@@ -168,19 +168,6 @@ def _require_fit(trajectory: Trajectory, stride: TokenStride) -> None:
         raise SightlineError(
             f"trajectory is for {trajectory.width}x{trajectory.height}: expected multiples of {stride.width}x{stride.height}, "
             f"the nearest is {width}x{height} (trajectory.fit_to({width}, {height}))."
-        )
-
-
-def _require_one_window(pipe: AnyPipeline, options: dict[str, Any], num_frames: int) -> None:
-    """Refuse a video that the pipeline makes window by window, without telling the model which frames a window has."""
-    parameter = signature(type(pipe).__call__).parameters.get("base_num_frames")
-    if parameter is None:
-        return
-    window = options.get("base_num_frames", parameter.default)
-    if num_frames > window:
-        raise SightlineError(
-            f"trajectory has {num_frames} frames, more than base_num_frames {window}: expected at most as many, since each "
-            "window of a longer video would get the camera of the first."
         )
 
 
