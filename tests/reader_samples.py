@@ -17,7 +17,8 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from sightline.backbones.camera_weights import load_camera, save_camera
-from sightline.backbones.model_info import ModelInfo, read_configs
+from sightline.backbones.config_files import read_configs
+from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.packed_weights import pack_component, unpack_weights
 from sightline.backbones.tiny import tiny_pipeline, tiny_transformer
 from sightline.backbones.wan import CameraWanTransformer3DModel

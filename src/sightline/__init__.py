@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from sightline import encodings, evaluation, figures
     from sightline.backbones import inspect
     from sightline.backbones.accelerate import accelerate
+    from sightline.backbones.attach import attach_camera, save_pipeline_camera
     from sightline.backbones.camera_weights import load_camera, save_camera
     from sightline.backbones.models import add_camera
-    from sightline.backbones.pipelines import attach_camera, load_pipeline, save_pipeline_camera
+    from sightline.backbones.pipelines import load_pipeline
     from sightline.backbones.wan import CameraWanTransformer3DModel
     from sightline.cameras import lens, moves, plucker, se3
     from sightline.cameras.tokens import CameraTokens
@@ -58,9 +59,9 @@ _NAMES = {
     "evaluate": "sightline.evaluation.evaluate",
     "generate": "sightline.generation.generate",
     "FIRST_FRAME": "sightline.generation.first_frame",
-    "attach_camera": "sightline.backbones.pipelines",
+    "attach_camera": "sightline.backbones.attach",
     "load_pipeline": "sightline.backbones.pipelines",
-    "save_pipeline_camera": "sightline.backbones.pipelines",
+    "save_pipeline_camera": "sightline.backbones.attach",
     "save_video": "sightline.video",
 }
 

@@ -11,10 +11,11 @@ from diffusers import WanTransformer3DModel
 from diffusers.loaders.single_file_utils import convert_wan_transformer_to_diffusers
 from safetensors.torch import save_file
 
+from sightline.backbones.attach import attach_camera
 from sightline.backbones.fun_camera import FunCamera
 from sightline.backbones.fun_pipeline import FunCameraPipeline
 from sightline.backbones.model_info import ModelInfo
-from sightline.backbones.pipelines import attach_camera, load_pipeline
+from sightline.backbones.pipelines import load_pipeline
 from sightline.backbones.released import read_released
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.backbones.wan_configs import FUN_5B, I2V_A14B, TI2V_5B
@@ -250,8 +251,24 @@ def test_pickles_are_refused(tmp_path):
         load_pipeline("tiny:ti2v-5b", camera=pickled)
     folder = releases.write_fun(tmp_path / "release", "5b")
     (folder / "diffusion_pytorch_model.safetensors").unlink()
-    with pytest.raises(SightlineError, match=r"Wan2\.2_VAE\.pth is a pickle file"):
+    with pytest.raises(SightlineError, match=r"release holds its weights in pickle files \(Wan2\.2_VAE\.pth\)"):
         load_pipeline("tiny:ti2v-5b", camera=folder)
+    shouting = pickled.rename(tmp_path / "Wan2.2-Fun.PTH")
+    with pytest.raises(SightlineError, match=r"Wan2\.2-Fun\.PTH is a pickle file, which can run code"):
+        load_pipeline("tiny:ti2v-5b", camera=shouting)
+
+
+@pytest.mark.parametrize("kind", ["vace", "skyreels-v2-i2v", "ltx-2"])
+def test_pipelines_of_another_family_are_refused_before_anything_is_loaded(kind, tmp_path):
+    release, model = releases.write_fun(tmp_path / "release", "2.1"), tmp_path / "model"
+    tiny_pipeline(kind).save_pretrained(model)
+    for weights in model.rglob("*.safetensors"):
+        weights.unlink()
+    message = r"is a \w+Pipeline and the camera model .* is a Wan transformer: expected Wan-AI/Wan2\.1-I2V"
+    with pytest.raises(SightlineError, match=message):
+        load_pipeline(model, camera=release)
+    with pytest.raises(SightlineError, match=message):
+        Model(ModelOptions(str(model), release)).info  # noqa: B018  # a property
 
 
 def test_incomplete_files_are_refused(tmp_path):

@@ -17,7 +17,7 @@ from sightline.backbones.hy_worldplay import HyWorldPlay
 from sightline.backbones.hy_worldplay_memory import context_frames, overlap
 from sightline.backbones.hy_worldplay_model import CONTEXT_FRAMES, actions, frame_poses
 from sightline.backbones.model_info import ModelInfo
-from sightline.backbones.released import read_released, released_configs
+from sightline.backbones.released import read_released
 from sightline.cameras import moves, se3
 from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
@@ -192,7 +192,7 @@ def test_facts_of_the_model(pipe, tmp_path):
     assert info.latent_chunk == 4 and info.needs_camera and not info.takes_text_alone
     assert (info.defaults.num_inference_steps, info.defaults.guidance_scale) == (4, 1.0)
     index = {"expand_timesteps": True}
-    configs = {"": index, "vae": pipe.vae.config, **released_configs(releases.write_hy(tmp_path))}
+    configs = {"": index, "vae": pipe.vae.config, **read_released(releases.write_hy(tmp_path)).configs}
     assert ModelInfo.from_configs(configs) == info
 
 

@@ -8,9 +8,10 @@ import torch
 from diffusers import LTX2VideoTransformer3DModel
 from PIL import Image
 
+from sightline.backbones.attach import attach_camera, save_pipeline_camera
 from sightline.backbones.camera_weights import load_camera, save_camera
 from sightline.backbones.models import add_camera
-from sightline.backbones.pipelines import attach_camera, load_pipeline, save_pipeline_camera
+from sightline.backbones.pipelines import load_pipeline
 from sightline.backbones.tiny import tiny_pipeline, tiny_transformer
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import CameraCtrl, FreqSplit, Prope, ReCamMaster, ReRope, Scope, Sweep, Ucpe

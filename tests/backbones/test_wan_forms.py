@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+
+import diffusers
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
+from sightline.backbones.attach import attach_camera, save_pipeline_camera
 from sightline.backbones.camera_weights import load_camera, save_camera
+from sightline.backbones.families import SKYREELS_V2_DF
 from sightline.backbones.models import add_camera
-from sightline.backbones.pipelines import attach_camera, load_pipeline, save_pipeline_camera
+from sightline.backbones.pipelines import load_pipeline
 from sightline.backbones.tiny import tiny_pipeline, tiny_transformer
 from sightline.backbones.wan import CameraSkyReelsV2Transformer3DModel, CameraWanVACETransformer3DModel
 from sightline.cameras.tokens import CameraTokens
@@ -213,6 +218,12 @@ def test_a_video_in_several_windows_is_refused():
     pipe = attach_camera(tiny_pipeline("skyreels-v2-df"), Scope())
     with pytest.raises(SightlineError, match="has 9 frames, more than base_num_frames 5"):
         make(pipe, "skyreels-v2-df", trajectory=small_trajectory(9), base_num_frames=5, overlap_history=1)
+
+
+def test_the_window_is_that_of_the_pipelines():
+    for name in SKYREELS_V2_DF.pipelines:
+        default = inspect.signature(getattr(diffusers, name).__call__).parameters["base_num_frames"].default
+        assert default == SKYREELS_V2_DF.window
 
 
 def test_vace_takes_its_own_control_beside_the_camera():

@@ -9,7 +9,7 @@ from diffusers import WanImageToVideoPipeline, WanPipeline
 from PIL import Image
 
 import sightline as sl
-from sightline.backbones.pipelines import save_pipeline_camera
+from sightline.backbones.attach import save_pipeline_camera
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from tests.conftest import smooth_trajectory, wake

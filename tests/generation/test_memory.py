@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import psutil
@@ -9,7 +10,8 @@ import pytest
 import torch
 
 from sightline import cli
-from sightline.backbones.model_info import ModelInfo, read_configs
+from sightline.backbones.config_files import read_configs
+from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.errors import SightlineError
 from sightline.generation import memory
@@ -77,8 +79,9 @@ def test_too_little_memory_says_what_to_use_instead(estimates, monkeypatch):
 def test_a_model_too_large_is_refused_before_it_is_loaded(tmp_path, monkeypatch, capsys):
     folder = write_configs("I2V-A14B", tmp_path / "model")  # without weights: loading it would fail otherwise
     gpu_with(monkeypatch, 0, main=16)
-    Path(tmp_path / "camera").mkdir()
-    arguments = ["--model", str(folder), "--camera", str(tmp_path / "camera"), "-o", str(tmp_path / "out")]
+    for config in (folder / "transformer/config.json", folder / "transformer_2/config.json"):
+        config.write_text(json.dumps({**json.loads(config.read_text()), "encoding": {"name": "scope"}}))
+    arguments = ["--model", str(folder), "-o", str(tmp_path / "out")]
     assert cli.main(["generate", *arguments]) == cli.FAULT
     assert "GiB of memory and 16 are free" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -157,3 +157,10 @@ def test_models_that_want_or_cannot_use_a_first_frame():
     ):
         with pytest.raises(SightlineError, match=sentence):
             make_plan(job, info)
+
+
+def test_a_path_longer_than_one_window_is_refused():
+    windowed = dataclasses.replace(INFO, window=5)
+    assert len(make_plan(Job(num_frames=5), windowed).trajectory) == 5
+    with pytest.raises(SightlineError, match="has 9 frames, more than base_num_frames 5"):
+        make_plan(Job(num_frames=9), windowed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sightline.backbones.pipelines import attach_camera
+from sightline.backbones.attach import attach_camera
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.data.clip import Clip
 from sightline.encodings import Scope

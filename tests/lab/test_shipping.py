@@ -10,7 +10,8 @@ from PIL import Image
 
 import sightline as sl
 from sightline.backbones import shipped
-from sightline.backbones.model_info import ModelInfo, read_configs
+from sightline.backbones.config_files import read_configs
+from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.weights_digest import weights_digest
 from sightline.cameras.tokens import CameraTokens
 from sightline.cli import main

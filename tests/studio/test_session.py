@@ -10,7 +10,8 @@ import pytest
 import torch
 from PIL import Image
 
-from sightline.backbones.model_info import ModelInfo, read_configs
+from sightline.backbones.config_files import read_configs
+from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.shipped import base
 from sightline.cameras import moves
 from sightline.errors import SightlineError

@@ -135,7 +135,7 @@ class CameraTransformer(CheckedLoading):
         component: "transformer" or "transformer_2"; saved, so that the weights of two experts cannot be mixed up later.
         copy: False shares the base's tensors instead of copying them. That needs half the memory; training changes both.
         """
-        cls._require_stock_base(base)
+        cls.require_stock_base(base)
         if not isinstance(encoding, Encoding):
             raise SightlineError(f"encoding is {encoding!r}: expected an encoding's settings such as Scope().")
         with torch.device("meta"):
@@ -161,7 +161,8 @@ class CameraTransformer(CheckedLoading):
         return model.train(base.training)
 
     @classmethod
-    def _require_stock_base(cls, base: Any) -> None:
+    def require_stock_base(cls, base: Any) -> None:
+        """Refuse a model that from_transformer cannot add a camera to."""
         if not isinstance(base, cls.base):
             raise SightlineError(f"base is a {type(base).__name__}: expected a diffusers {cls.base.__name__}.")
         if isinstance(base, CameraTransformer):

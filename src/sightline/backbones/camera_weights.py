@@ -82,6 +82,27 @@ def load_camera(
         parameters are overwritten in place.
     keep_lora: keep the file's LoRA weights as an adapter that can be trained further (needs peft), instead of merging them.
     """
+    encoding, tensors, lora = read_camera(model, path, component)
+    if not isinstance(model, CameraTransformer):
+        model = add_camera(model, encoding, component=component, copy=copy)
+    parameters = {name: parameter for name, parameter in model.state_dict().items() if ENCODING_KEY in name}
+    with torch.no_grad():
+        for name, parameter in parameters.items():
+            parameter.copy_(tensors[name])
+    if keep_lora and lora:
+        _attach_lora(model, lora)
+    else:
+        _merge_lora(model, lora)
+    return model
+
+
+def read_camera(
+    model: Any, path: str | Path, component: str = "transformer"
+) -> tuple[Encoding, dict[str, Tensor], dict[str, tuple[Tensor, Tensor]]]:
+    """The encoding, camera parameters and LoRA weights of a file; what does not fit the model is refused by name.
+
+    model: as for load_camera. It may be on the meta device, so that a file is refused before the model's weights are read.
+    """
     camera_class(model)  # refuses other models
     _require_component(component)
     path = Path(path)
@@ -104,18 +125,7 @@ def load_camera(
             )
     _require_fitting(path, tensors, _camera_shapes(path, model, encoding))
     require_real(path, tensors.items())
-    if not isinstance(model, CameraTransformer):
-        model = add_camera(model, encoding, component=component, copy=copy)
-    parameters = {name: parameter for name, parameter in model.state_dict().items() if ENCODING_KEY in name}
-    with torch.no_grad():
-        for name, parameter in parameters.items():
-            parameter.copy_(tensors[name])
-    layers = _lora_layers(model, lora, path)
-    if keep_lora and layers:
-        _attach_lora(model, layers)
-    else:
-        _merge_lora(model, layers)
-    return model
+    return encoding, tensors, _lora_layers(model, lora, path)
 
 
 def load_camera_layers(
@@ -205,7 +215,7 @@ def _layer_shapes(
     }
 
 
-def _lora_layers(model: CameraTransformer, lora: dict[str, Tensor], path: Path) -> dict[str, tuple[Tensor, Tensor]]:
+def _lora_layers(model: Any, lora: dict[str, Tensor], path: Path) -> dict[str, tuple[Tensor, Tensor]]:
     """A [rank, in] and B [out, rank] by the name of the layer they belong to, each of the shape of a layer of the model."""
     parameters, layers = dict(model.named_parameters()), _lora_pairs(path, lora)
     for layer, (a, b) in layers.items():

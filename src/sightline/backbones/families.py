@@ -27,6 +27,7 @@ class Family:
     latent_channels: the key of the VAE's configuration that has their number.
     max_sequence_length: text tokens that the pipelines pad prompts to.
     frame_rate: the option of the pipelines that takes the frames per second, where they have one.
+    window: the most frames that the pipelines generate at once; they make a longer video window by window. None: any number.
     float32_vae: whether the pipelines run a VAE in float32 beside transformers in another dtype.
     text_encoder: a class of transformers by name.
     image_as_video: whether a first frame is passed as the start of a video whose other frames are masked.
@@ -42,6 +43,7 @@ class Family:
     latent_channels: str = "z_dim"
     max_sequence_length: int = 512
     frame_rate: str | None = None
+    window: int | None = None
     float32_vae: bool = True
     text_encoder: str = "UMT5EncoderModel"
     image_as_video: bool = False
@@ -86,6 +88,7 @@ SKYREELS_V2_DF = Family(
     "SkyReelsV2DiffusionForcingPipeline", "SkyReelsV2DiffusionForcingImageToVideoPipeline", does_both=True,
     defaults=Defaults(num_frames=97, width=960, height=544, num_inference_steps=50, guidance_scale=6.0),
     frame_rate="fps",
+    window=97,
 )  # fmt: skip
 LTX2 = Family(
     "LTX2VideoTransformer3DModel", "AutoencoderKLLTX2Video", "LTX2Pipeline", "LTX2ImageToVideoPipeline", does_both=True,

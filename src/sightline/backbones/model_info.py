@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sightline.backbones.families import family_of, family_of_config, require_family, token_stride
+from sightline.backbones.config_files import Configs
+from sightline.backbones.families import family_of, family_of_config, token_stride
 from sightline.backbones.wan_configs import (
     DREAMX_5B,
     EXPERTS,
@@ -28,7 +28,6 @@ from sightline.backbones.wan_configs import (
 )
 from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.checks import whole_number
-from sightline.documents import read_json
 from sightline.errors import SightlineError
 from sightline.files import reason
 
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
     from sightline.backbones.stock import AnyPipeline
     from sightline.cameras.trajectory import Trajectory
 
-Configs = Mapping[str, Mapping[str, Any]]  # the configuration of each component by its name; "" is the pipeline itself
-
-_COMPONENTS = (*EXPERTS, "vae", "text_encoder")
 _LAB_WIDTH = 1024  # a transformer with fewer channels than this is taken for the lab model
 _SAME_PIXEL = 0.5  # intrinsics that differ by less are one lens, in pixels
 _ROPE_MAX_SEQ_LEN = 1024  # diffusers' default, for configurations that do not name it
@@ -65,6 +61,7 @@ class ModelInfo:
     centred_lens: bool = False  # whether they know no principal point off the middle
     needs_camera: bool = False  # whether the model cannot run without a camera, which is then part of it
     latent_chunk: int = 1  # latent frames that it generates at a time, whose multiple a video has
+    window: int | None = None  # the most frames that it generates at once
     is_distilled: bool = False  # whether it only works with its own number of steps and guidance
 
     @classmethod
@@ -105,6 +102,7 @@ class ModelInfo:
             pinhole_only=any(encoding.get("pinhole") or encoding.get("lens") for encoding in encodings if encoding),
             fixed_lens=any(encoding.get("lens") for encoding in encodings if encoding),
             centred_lens=any(encoding.get("lens") for encoding in encodings if encoding),
+            window=family.window,
         )
         if family.own_camera:
             return replace(info, **_OWN_CAMERA)
@@ -192,6 +190,20 @@ class ModelInfo:
         if num_frames > most:
             raise SightlineError(f"num_frames is {num_frames}: expected at most {most} for this model.")
 
+    def require_one_window(self, num_frames: int, base_num_frames: int | None = None) -> None:
+        """Refuse a camera for a video that is made window by window: the model does not know which frames a window has.
+
+        base_num_frames: the length of a window, where a call changes it.
+        """
+        if self.window is None:
+            return
+        window = base_num_frames or self.window
+        if num_frames > window:
+            raise SightlineError(
+                f"trajectory has {num_frames} frames, more than base_num_frames {window}: expected at most as many, since each "
+                "window of a longer video would get the camera of the first."
+            )
+
 
 _HY_WORLDPLAY: dict[str, Any] = {
     "takes_text_alone": False,
@@ -222,43 +234,3 @@ def _release(
     if not image_channels:
         return T2V_A14B
     return FUN_A14B if encoding.get("pinhole") else I2V_A14B
-
-
-def read_configs(model: str) -> Configs:
-    """Read the configuration files of a model: a folder in the hub's layout, or a hub id (downloads a few small files)."""
-    configs: dict[str, Mapping[str, Any]] = {"": _read(model, "model_index.json")}
-    require_family(model, configs[""].get("_class_name"))
-    for component in _COMPONENTS:
-        entry = configs[""].get(component)
-        if isinstance(entry, list) and entry and entry[0] is not None:
-            configs[component] = _read(model, f"{component}/config.json")
-    for component in ("transformer", "vae"):
-        if component not in configs:
-            raise SightlineError(f"model {model!r} has no {component}: expected a whole pipeline.")
-    return configs
-
-
-def hub_revision(model: str) -> str:
-    """The commit of a hub id that the cache holds, or that is downloaded to it. Files of one commit never change."""
-    return _file(model, "model_index.json").parent.name
-
-
-def _read(model: str, name: str) -> Mapping[str, Any]:
-    return read_json(_file(model, name), "a configuration of a pipeline")
-
-
-def _file(model: str, name: str) -> Path:
-    try:
-        file = Path(model) / name if Path(model).is_dir() else _download(model, name)
-        file.stat()  # a missing file is refused in the same words as a missing model
-    except (OSError, ValueError) as error:  # no such folder or id, or no network
-        raise SightlineError(
-            f"model {model!r} cannot be loaded ({name}: {reason(error)}): expected a folder or hub id of a pipeline."
-        ) from None
-    return file
-
-
-def _download(model: str, name: str) -> Path:
-    from huggingface_hub import hf_hub_download
-
-    return Path(hf_hub_download(model, name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,19 +11,17 @@ import torch
 from diffusers import DiffusionPipeline, WanTransformer3DModel
 
 from sightline.backbones import shipped
-from sightline.backbones.camera_transformer import CameraTransformer
-from sightline.backbones.camera_weights import is_camera_weights, load_camera, require_same_backbone, save_camera
+from sightline.backbones.attach import attach_camera, empty_transformers, require_fitting_camera
+from sightline.backbones.config_files import read_configs
 from sightline.backbones.families import SANA_WM, Family, family_of, require_family
 from sightline.backbones.hub_camera import local_camera
-from sightline.backbones.model_info import read_configs
-from sightline.backbones.models import add_camera, camera_class, saved_class
+from sightline.backbones.models import camera_class, saved_class
 from sightline.backbones.packed_weights import load_component, packed_files
 from sightline.backbones.released import insert_released, load_released, read_released
 from sightline.backbones.sana_wm import load_sana_wm
-from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyPipeline, WanImageToVideoPipeline, model_errors
+from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyPipeline, WanImageToVideoPipeline, experts, model_errors
 from sightline.backbones.tiny import tiny_by_name
 from sightline.devices import as_device, as_dtype
-from sightline.documents import read_json
 from sightline.encodings import Encoding
 from sightline.errors import SightlineError
 
@@ -91,6 +88,10 @@ def load_pipeline(
                 options["vae"] = load_vae(model, hub_options)
             return load_released(release, model, dtype, options).to(device)
     with model_errors(model):
+        if camera is not None and tiny is None:
+            given = {name: options[name] for name in EXPERTS if options.get(name) is not None}
+            # Before anything large is read.
+            require_fitting_camera(empty_transformers(_transformer_configs(model, hub_options)) | given, camera)
         packed = {} if tiny else _packed_parts(Path(model), dtype)
         options = packed | options
         if "vae" not in options and tiny is None and _family(model, hub_options).float32_vae:
@@ -98,7 +99,7 @@ def load_pipeline(
         # DiffusionPipeline finds the class, but takes no transformer; only image-to-video pipelines are packed.
         pipeline_class = WanImageToVideoPipeline if packed else DiffusionPipeline
         pipe = tiny or pipeline_class.from_pretrained(model, dtype=dtype, **options, **SAFETENSORS)
-    require_pipeline(pipe)
+    family_of(pipe)  # refuses other pipelines
     if camera is not None:
         attach_camera(pipe, camera)
     return pipe.to(device)
@@ -146,6 +147,16 @@ def empty_transformer(model: str | Path, component: str) -> tuple[Any, Path]:
         camera_class(empty).compute_buffers(empty)
         folder = Path(model) if Path(model).is_dir() else Path(_download(str(model), component))
     return empty, folder / component
+
+
+def _transformer_configs(model: str | Path, hub_options: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The configurations of a saved model's transformers, by component."""
+    index = DiffusionPipeline.load_config(model, **hub_options)
+    return {
+        name: WanTransformer3DModel.load_config(model, subfolder=name, **hub_options)  # of any class
+        for name in EXPERTS
+        if index.get(name, [None])[0] is not None
+    }
 
 
 def pipeline_config(model: str | Path) -> Mapping[str, Any]:
@@ -202,48 +213,6 @@ def _require_options(options: Mapping[str, Any], known: Collection[str]) -> None
             raise SightlineError(f"{name} is no option of load_pipeline: expected {expected}.")
 
 
-def attach_camera(pipe: AnyPipeline, camera: str | Path | Encoding) -> AnyPipeline:
-    """Replace the pipeline's transformers by ones that take a camera (see load_pipeline). Changes `pipe` and returns it.
-
-    A file of camera weights adds to the pipeline's own weights. A folder written by save_pretrained holds a complete
-    fine-tuned transformer, which replaces the pipeline's.
-    """
-    require_pipeline(pipe)
-    if not isinstance(camera, str | os.PathLike | Encoding):
-        raise SightlineError(f"camera is {camera!r}: expected a path, or an encoding such as Scope().")
-    if not isinstance(camera, Encoding):
-        camera = local_camera(Path(camera))
-    if read_released(camera) is not None:
-        raise SightlineError(
-            f"camera {camera} is a released model with transformers of its own: expected load_pipeline(model, camera=...)."
-        )
-    models = {}
-    for component, base in experts(pipe).items():
-        if isinstance(camera, Encoding):
-            models[component] = add_camera(base, camera, component=component, copy=False)
-        else:
-            path = _expert_path(Path(camera), component, two=len(experts(pipe)) > 1)
-            models[component] = _load_expert(base, path, component)
-    pipe.register_modules(**models)  # after the loop: both experts change or neither
-    return pipe
-
-
-def save_pipeline_camera(pipe: AnyPipeline, folder: str | Path) -> None:
-    """Write the camera weights of each expert into a folder that `load_pipeline(camera=folder)` reads."""
-    for component, model in experts(pipe).items():
-        save_camera(model, Path(folder) / f"{component}.safetensors", component)
-
-
-def experts(pipe: AnyPipeline) -> dict[str, Any]:
-    """The transformers of a pipeline by the name of their component."""
-    return {name: model for name in EXPERTS if (model := getattr(pipe, name, None)) is not None}
-
-
-def require_pipeline(pipe: Any) -> None:
-    """Refuse what is no pipeline of a known family."""
-    family_of(pipe)
-
-
 def _packed_parts(folder: Path, dtype: torch.dtype) -> dict[str, Any]:
     """The components of a pipeline's folder whose weights are packed, which diffusers does not read."""
     parts = {
@@ -254,41 +223,3 @@ def _packed_parts(folder: Path, dtype: torch.dtype) -> dict[str, Any]:
     if packed_files(folder / "vae"):
         parts["vae"] = load_vae(folder)
     return parts
-
-
-def _expert_path(camera: Path, component: str, two: bool) -> Path:
-    """The file or folder that holds one expert's weights."""
-    if not camera.exists():
-        raise SightlineError(f"camera {camera} does not exist: expected camera weights, a file or a folder.")
-    inside = [camera / component, camera / f"{component}.safetensors"]
-    if camera.is_dir():
-        for candidate in inside:
-            if candidate.exists():
-                return candidate
-    if two:
-        raise SightlineError(
-            f"camera {camera} holds no weights for {component!r}: expected a folder with {component} or "
-            f"{component}.safetensors, since this model has two experts."
-        )
-    return camera
-
-
-def _load_expert(base: Any, path: Path, component: str) -> CameraTransformer:
-    if path.is_file():
-        if not is_camera_weights(path):
-            raise SightlineError(f"camera {path} holds no camera weights: expected a file written by save_camera.")
-        return load_camera(base, path, component, copy=False)
-    _require_camera_config(path)
-    model: CameraTransformer = camera_class(base).from_pretrained(path, dtype=base.dtype)
-    if model.config.component not in (None, component):
-        raise SightlineError(f"camera {path} was trained for {model.config.component!r}: expected {component!r}.")
-    require_same_backbone(path, model.config, base)
-    return model.to(base.device)
-
-
-def _require_camera_config(folder: Path) -> None:
-    config = read_json(folder / "config.json", "that of a saved camera model")
-    if "encoding" not in config:
-        raise SightlineError(
-            f"camera {folder} is a {config.get('_class_name')} without a camera: expected one with an encoding."
-        )

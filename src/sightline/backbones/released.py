@@ -11,7 +11,6 @@ from sightline.backbones.camera_weights import is_camera_weights
 from sightline.backbones.dreamx import DreamX
 from sightline.backbones.fun_camera import FunCamera
 from sightline.backbones.hy_worldplay import HyWorldPlay, require_converted
-from sightline.backbones.model_info import Configs
 from sightline.backbones.released_files import ReleasedWeights, expert_places, require_no_pickle
 from sightline.backbones.released_model import ReleasedModel, open_experts
 from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyPipeline
@@ -40,12 +39,6 @@ def read_released(camera: object) -> ReleasedModel | None:
     return None
 
 
-def released_configs(camera: object) -> Configs:
-    """The configurations of the transformers that a released camera model brings; none for other cameras."""
-    release = read_released(camera)
-    return {} if release is None else release.configs
-
-
 def load_released(release: ReleasedModel, model: str | Path, dtype: torch.dtype, options: dict[str, Any]) -> Any:
     """The pipeline of a release, with the other parts of a stock pipeline, whose own transformers are not read."""
     transformers = {name: release.load(name, dtype) for name in release.weights}
@@ -58,6 +51,7 @@ def insert_released(pipe: AnyPipeline, release: ReleasedModel) -> Any:
     parts = {name: part.config for name in names if (part := getattr(pipe, name, None)) is not None}
     parts["text_encoder"] = parts["text_encoder"].to_dict()
     index = dict(pipe.config) | {"image_encoder": [getattr(pipe, "image_encoder", None)]}
+    index["_class_name"] = type(pipe).__name__
     release.require_base(type(pipe).__name__, {"": index, **parts})
     transformers = {name: release.load(name, pipe.transformer.dtype) for name in release.weights}
     flags = {name: pipe.config[name] for name in ("boundary_ratio", "expand_timesteps")}

@@ -65,7 +65,7 @@ class ReleasedWeights:
 
 def require_no_pickle(source: Path) -> None:
     """Refuse a file of weights that only pickle can read."""
-    if source.suffix in _PICKLES:
+    if source.suffix.lower() in _PICKLES:
         raise SightlineError(
             f"{source} is a pickle file, which can run code when it is loaded: expected a .safetensors file."
         )
@@ -134,6 +134,9 @@ def _shards(source: Path) -> list[Path]:
             f"{source} holds {found[0].name} without an index: expected one file of weights, or shards with their "
             ".safetensors.index.json."
         )
-    for file in sorted(source.iterdir()):
-        require_no_pickle(file)
+    if pickles := sorted(file.name for file in source.iterdir() if file.suffix.lower() in _PICKLES):
+        raise SightlineError(
+            f"{source} holds its weights in pickle files ({', '.join(pickles)}), which can run code when they are loaded: "
+            "expected .safetensors files."
+        )
     raise SightlineError(f"{source} holds no .safetensors file: expected {_EXPECTED}.")

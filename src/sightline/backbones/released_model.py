@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import torch
 from torch import Tensor
 
+from sightline.backbones.families import WAN, family_of_config
 from sightline.backbones.released_files import ReleasedWeights, expert_places, require_same_tensors
 from sightline.backbones.stock import WanImageToVideoPipeline
 from sightline.backbones.wan import CameraWanTransformer3DModel
@@ -69,6 +70,11 @@ class ReleasedModel(ABC):
     def require_base(self, model: str | Path, configs: Mapping[str, Mapping[str, Any]]) -> None:
         """Refuse a pipeline whose other parts are not this model's. configs: as read_configs reads them."""
         pipeline, own = configs[""], self.configs["transformer"]
+        if family_of_config(pipeline) is not WAN:
+            raise SightlineError(
+                f"model {str(model)!r} is a {pipeline['_class_name']} and the camera model {self.source} is a Wan transformer: "
+                f"expected {self.base} as the model."
+            )
         image_encoder = pipeline.get("image_encoder") or [None]
         found = {
             "experts": 2 if "transformer_2" in configs else 1,

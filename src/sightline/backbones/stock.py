@@ -38,8 +38,14 @@ __all__ = [
     "AnyPipeline",
     "WanImageToVideoPipeline",
     "WanPipeline",
+    "experts",
     "model_errors",
 ]
+
+
+def experts(pipe: AnyPipeline) -> dict[str, Any]:
+    """The transformers of a pipeline by the name of their component."""
+    return {name: model for name in EXPERTS if (model := getattr(pipe, name, None)) is not None}
 
 
 @contextmanager

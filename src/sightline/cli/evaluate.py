@@ -54,7 +54,7 @@ class _Generating:
     protocol: Literal["own", "paper"] = "own"
     """paper sets everything that the paper fixes. Options given beside it hold, and are listed as deviations from the paper."""
     num_frames: OptionalInt = None
-    """Frames of a video, 4 n + 1; default: the model's own number."""
+    """Frames of a video, 4 n + 1 for most models; default: the model's own number."""
     size: OptionalSize = None
     """Size of the video; default: the model's own."""
     num_inference_steps: OptionalInt = None

@@ -42,7 +42,7 @@ class Matrix:
         import json
 
         from sightline.backbones.inspect import ray_form
-        from sightline.backbones.pipelines import experts
+        from sightline.backbones.stock import experts
         from sightline.figures import draw_ray_form
         from sightline.files import write_atomic
 
@@ -100,7 +100,7 @@ class Scores:
 
     def run(self) -> None:
         from sightline.backbones.models import blocks_of
-        from sightline.backbones.pipelines import experts
+        from sightline.backbones.stock import experts
         from sightline.cameras.trajectory import Trajectory
         from sightline.figures import check_figure_path, draw_score_terms
         from sightline.generation.video_files import find_video, read_clip

@@ -14,7 +14,7 @@ import torch
 
 from sightline import __version__
 from sightline.backbones.model_info import ModelInfo
-from sightline.backbones.pipelines import experts
+from sightline.backbones.stock import experts
 from sightline.backbones.wan_configs import TI2V_5B
 from sightline.checks import whole_number
 from sightline.encodings import encoding_from_config

@@ -12,9 +12,8 @@ from PIL import Image
 from sightline.backbones.camera_transformer import CameraTransformer
 from sightline.backbones.families import Family, family_of, token_stride
 from sightline.backbones.model_info import ModelInfo
-from sightline.backbones.pipelines import experts, require_pipeline
 from sightline.backbones.sana_wm import camera_arguments
-from sightline.backbones.stock import STOCK_PIPELINES, AnyPipeline
+from sightline.backbones.stock import STOCK_PIPELINES, AnyPipeline, experts
 from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.cameras.tokens import CameraTokens, LatentPose
 from sightline.cameras.trajectory import Trajectory
@@ -51,7 +50,7 @@ def generate(
     blind: do not condition on the trajectory; the model then needs no camera. For comparison.
     anchor, latent_pose: see CameraTokens.from_trajectory.
     """
-    require_pipeline(pipe)
+    family = family_of(pipe)
     if not isinstance(trajectory, Trajectory):
         raise SightlineError(
             f"trajectory is a {type(trajectory).__name__}: expected a Trajectory, such as moves.orbit()."
@@ -69,7 +68,6 @@ def generate(
     check_seed(seed)
     if reserved := sorted(set(options) & _SET_BY_GENERATE):
         raise SightlineError(f"{reserved[0]} is set by generate itself: expected trajectory or seed instead.")
-    family = family_of(pipe)
     info.require_conditioning(blind=blind, camera_guidance_scale=number("camera_guidance_scale", camera_guidance_scale))
     info.require_sampling(num_inference_steps, guidance_scale)
     if not blind:
@@ -106,7 +104,7 @@ def generate(
     attention_kwargs |= options.pop("attention_kwargs", None) or {}
     pipe = pipeline_for_mode(pipe, with_image=image is not None)
     if not blind:
-        _require_one_window(pipe, options, len(trajectory))
+        info.require_one_window(len(trajectory), options.get("base_num_frames"))
     if image is not None:
         options |= first_frame(family, load_image(image, trajectory.width, trajectory.height), len(trajectory))
     video = pipe(
@@ -170,19 +168,6 @@ def _require_fit(trajectory: Trajectory, stride: TokenStride) -> None:
         raise SightlineError(
             f"trajectory is for {trajectory.width}x{trajectory.height}: expected multiples of {stride.width}x{stride.height}, "
             f"the nearest is {width}x{height} (trajectory.fit_to({width}, {height}))."
-        )
-
-
-def _require_one_window(pipe: AnyPipeline, options: dict[str, Any], num_frames: int) -> None:
-    """Refuse a video that the pipeline makes window by window, without telling the model which frames a window has."""
-    parameter = signature(type(pipe).__call__).parameters.get("base_num_frames")
-    if parameter is None:
-        return
-    window = options.get("base_num_frames", parameter.default)
-    if num_frames > window:
-        raise SightlineError(
-            f"trajectory has {num_frames} frames, more than base_num_frames {window}: expected at most as many, since each "
-            "window of a longer video would get the camera of the first."
         )
 
 

@@ -13,9 +13,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from sightline.backbones.config_files import Configs
 from sightline.backbones.families import LTX2, SANA_WM, Family, family_of_config, patch_size
 from sightline.backbones.hy_worldplay_memory import WINDOW
-from sightline.backbones.model_info import Configs, ModelInfo
+from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.stock import EXPERTS
 from sightline.backbones.wan_configs import HY_WORLDPLAY
 from sightline.errors import SightlineError

@@ -17,7 +17,8 @@ from sightline.files import reason
 if TYPE_CHECKING:
     import torch
 
-    from sightline.backbones.model_info import Configs, ModelInfo
+    from sightline.backbones.config_files import Configs
+    from sightline.backbones.model_info import ModelInfo
     from sightline.backbones.stock import AnyPipeline
     from sightline.encodings import Encoding
     from sightline.generation.plan import Plan
@@ -114,10 +115,11 @@ class Model:
 
     @cached_property
     def configs(self) -> Configs | None:
-        """The configuration files. None for untrained models, which have none."""
+        """The configuration files, with those of a released camera model; a camera that does not fit them is refused. None for
+        untrained models, which have none."""
         from sightline.backbones import shipped
+        from sightline.backbones.config_files import read_configs
         from sightline.backbones.families import family_of_config, require_no_camera
-        from sightline.backbones.model_info import read_configs
 
         name = self.options.model
         if name is not None and name.startswith("tiny:"):
@@ -126,15 +128,21 @@ class Model:
         require_no_camera(name, self.options.camera, family_of_config(configs[""]))
         if self.camera is None:  # importing diffusers takes seconds, which a preview of a path does not need
             return configs
-        from sightline.backbones.released import released_configs
+        from sightline.backbones.attach import empty_transformers, require_fitting_camera
+        from sightline.backbones.released import read_released
 
-        return {**configs, **released_configs(self.camera)}
+        release = read_released(self.camera)
+        if release is None:
+            require_fitting_camera(empty_transformers(configs), self.camera)
+            return configs
+        release.require_base(name or "lab", configs)
+        return {**configs, **release.configs}
 
     @cached_property
     def files(self) -> dict[str, str]:
         """Digests of the files of the model and of its camera weights. They are known before anything is loaded."""
         from sightline.backbones import shipped
-        from sightline.backbones.model_info import hub_revision
+        from sightline.backbones.config_files import hub_revision
         from sightline.backbones.released_files import expert_places
         from sightline.backbones.weights_files import files_digest
 
@@ -204,7 +212,8 @@ class Model:
         import torch
         from safetensors import SafetensorError
 
-        from sightline.backbones.pipelines import experts, load_pipeline
+        from sightline.backbones.pipelines import load_pipeline
+        from sightline.backbones.stock import experts
 
         options = self.options
         place = "cpu" if options.offload != "none" else self.device
@@ -244,7 +253,7 @@ class Model:
         """Digests of the weights of each component, and of its camera parameters separately."""
         from torch.nn import ModuleList
 
-        from sightline.backbones.pipelines import experts
+        from sightline.backbones.stock import experts
         from sightline.backbones.weights_digest import weights_digest
 
         for name, part in {"text_encoder": pipe.text_encoder, "vae": pipe.vae, **experts(pipe)}.items():

@@ -43,6 +43,7 @@ def make_plan(job: Job, info: ModelInfo) -> Plan:
     info.require_sampling(*sampling)
     shot = make_shot(job, info)
     info.require_lens(shot.trajectory)
+    info.require_one_window(len(shot.trajectory))
     info.require_conditioning(camera_guidance_scale=job.camera_guidance_scale)
     if job.world is not None:
         _require_image_model(info, "world")

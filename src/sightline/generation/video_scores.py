@@ -10,8 +10,7 @@ import torch
 
 from sightline.backbones.families import LTX2, SKYREELS_V2, WAN, family_of
 from sightline.backbones.inspect import score_terms
-from sightline.backbones.pipelines import experts
-from sightline.backbones.stock import AnyPipeline
+from sightline.backbones.stock import AnyPipeline, experts
 from sightline.checks import check_seed, number
 from sightline.data.clip import Clip
 from sightline.data.encode import MAX_SEQUENCE_LENGTH, ClipEncoder, pad_text

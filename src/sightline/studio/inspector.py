@@ -107,7 +107,7 @@ def score_film(model: Model, query: TokenQuery) -> TokenView:
 def read_layers(model: Model, component: str = "transformer") -> LayersView:
     """What every layer has learned; for an encoding without M, everything else."""
     from sightline.backbones.inspect import layer_strengths, ray_form
-    from sightline.backbones.pipelines import experts
+    from sightline.backbones.stock import experts
 
     expert = experts(model.pipe)[component]
     if "encoding" not in expert.config:

@@ -16,13 +16,12 @@ from sightline.backbones.families import family_of
 from sightline.backbones.model_io import io_of_family
 from sightline.backbones.pipelines import (
     empty_transformer,
-    experts,
     is_packed,
     load_transformer,
     load_vae,
     saved_components,
 )
-from sightline.backbones.stock import EXPERTS, SAFETENSORS, STOCK_PIPELINES, model_errors
+from sightline.backbones.stock import EXPERTS, SAFETENSORS, STOCK_PIPELINES, experts, model_errors
 from sightline.backbones.tiny import tiny_by_name
 from sightline.data.encode import ENCODER_LOCK
 from sightline.training.objective import autocast
