@@ -193,7 +193,9 @@ class ShootTab:
         self.set_move()
 
     def open_trajectory(self, file: Any) -> None:
-        self.visit.session.load(uploads.read_trajectory(file.content, file.name))
+        session = self.visit.session
+        lens = {"width": session.width, "height": session.height, "focal_mm": session.focal_mm}
+        session.load(uploads.read_trajectory(file.content, file.name, **lens))
         self.move_error.content = sentence(f"The path is that of {file.name}.")
         self.visit.path_changed()
 

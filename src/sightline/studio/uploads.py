@@ -10,9 +10,11 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from sightline.cameras.formats import FORMATS, detect
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from sightline.files import reason
@@ -51,11 +53,14 @@ def read_picture(content: bytes, name: str) -> Image.Image:
         raise SightlineError(f"{shown} cannot be read ({reason(error)}): {expected}.") from None
 
 
-def read_trajectory(content: bytes, name: str) -> Trajectory:
-    """An uploaded trajectory file in any known format that is one file."""
+def read_trajectory(content: bytes, name: str, **lens: Any) -> Trajectory:
+    """An uploaded trajectory file in any known format that is one file.
+
+    lens: width, height and focal_mm of the page, for formats that carry no lens.
+    """
     with uploaded_file(content, name) as file:
         try:
-            return Trajectory.load(file)
+            return Trajectory.load(file, **(lens if "focal_mm" in FORMATS[detect(file)].read_options else {}))
         except SightlineError as error:
             raise SightlineError(str(error).replace(str(file), shown_name(name))) from None
 
