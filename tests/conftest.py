@@ -101,6 +101,19 @@ def model_inputs(model: Any, seed: int = 0, batch: int = 1, per_token_time: bool
     }
 
 
+def check_gradient_checkpointing(model: Any, inputs: dict[str, Any], tokens: CameraTokens) -> None:
+    """Gradient checkpointing gives a transformer with a camera the same gradients, and none of them is zero."""
+    gradients = []
+    for checkpointing in (False, True):
+        if checkpointing:
+            model.enable_gradient_checkpointing()
+        model.zero_grad()
+        model(**inputs, attention_kwargs={"camera": tokens}, return_dict=False)[0].square().mean().backward()
+        gradients.append([layer.alpha_q.grad.clone() for layer in model.encoding_layers])
+    assert all(plain.abs() > 0 for plain in gradients[0])
+    assert all(torch.equal(*pair) for pair in zip(*gradients, strict=True))
+
+
 def wake(model: Any, alpha: float = 0.7, seed: int = 3) -> Any:
     """Give every camera layer weights as after training, so that the camera matters."""
     generator = torch.Generator().manual_seed(seed)

@@ -9,7 +9,7 @@ import torch
 from diffusers.pipelines.sana_wm.cam_utils import prepare_camera
 
 from sightline.backbones.hy_worldplay_model import actions, frame_poses
-from sightline.backbones.released import FAMILIES, read_released
+from sightline.backbones.released import RELEASES, read_released
 from sightline.backbones.sana_wm import camera_arguments
 from sightline.cameras import moves
 from sightline.cameras.token_grid import TokenGrid
@@ -94,4 +94,4 @@ def test_the_action_of_hy_worldplay_is_the_keys_of_its_own_commands():
 
 def test_every_family_is_here(tmp_path):
     found = {type(read_released(write(tmp_path / name))) for name, (write, _) in CAMERAS.items()}
-    assert found == set(FAMILIES)
+    assert found == set(RELEASES)

@@ -21,7 +21,7 @@ from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import CameraCtrl, FreqSplit, Prope, Scope, Sweep
 from sightline.errors import SightlineError
 from sightline.generation.generate import camera_tokens, generate
-from tests.conftest import TOLERANCE, model_inputs, smooth_trajectory, wake
+from tests.conftest import TOLERANCE, check_gradient_checkpointing, model_inputs, smooth_trajectory, wake
 
 KINDS = ["wan2.1-t2v", "wan2.1-i2v", "vace", "skyreels-v2-t2v", "skyreels-v2-i2v", "skyreels-v2-df"]
 TAKES_IMAGE = ["wan2.1-i2v", "vace", "skyreels-v2-i2v", "skyreels-v2-df"]
@@ -120,15 +120,7 @@ def test_camera_weights_and_whole_models_are_saved_and_loaded(kind, tokens, tmp_
 @pytest.mark.parametrize("kind", ["vace", "skyreels-v2-df"])
 def test_gradient_checkpointing_gives_the_same_gradients(kind, tokens):
     model = wake(add_camera(tiny_transformer(kind), Scope())).train()
-    inputs, gradients = inputs_of(model, kind), []
-    for checkpointing in (False, True):
-        if checkpointing:
-            model.enable_gradient_checkpointing()
-        model.zero_grad()
-        model(**inputs, attention_kwargs={"camera": tokens}, return_dict=False)[0].square().mean().backward()
-        gradients.append([layer.alpha_q.grad.clone() for layer in model.encoding_layers])
-    assert all(plain.abs() > 0 for plain in gradients[0])
-    assert all(torch.equal(*pair) for pair in zip(*gradients, strict=True))
+    check_gradient_checkpointing(model, inputs_of(model, kind), tokens)
 
 
 def test_camera_weights_of_wan_2_1_fit_vace_whose_blocks_are_those_of_wan(tokens, tmp_path):

@@ -7,7 +7,7 @@ Classes are named, not imported: these facts are read with a model's configurati
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sightline.backbones.wan_configs import Defaults
@@ -83,13 +83,14 @@ SKYREELS_V2 = Family(
     does_both=False,
     defaults=Defaults(num_frames=97, width=960, height=544, num_inference_steps=50, guidance_scale=6.0),
 )  # fmt: skip
-SKYREELS_V2_DF = Family(
-    "SkyReelsV2Transformer3DModel", "AutoencoderKLWan",
-    "SkyReelsV2DiffusionForcingPipeline", "SkyReelsV2DiffusionForcingImageToVideoPipeline", does_both=True,
-    defaults=Defaults(num_frames=97, width=960, height=544, num_inference_steps=50, guidance_scale=6.0),
+SKYREELS_V2_DF = replace(  # diffusion forcing
+    SKYREELS_V2,
+    text_pipeline="SkyReelsV2DiffusionForcingPipeline",
+    image_pipeline="SkyReelsV2DiffusionForcingImageToVideoPipeline",
+    does_both=True,
     frame_rate="fps",
     window=97,
-)  # fmt: skip
+)
 LTX2 = Family(
     "LTX2VideoTransformer3DModel", "AutoencoderKLLTX2Video", "LTX2Pipeline", "LTX2ImageToVideoPipeline", does_both=True,
     defaults=Defaults(num_frames=121, width=768, height=512, num_inference_steps=30, guidance_scale=3.0),

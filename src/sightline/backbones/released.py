@@ -17,7 +17,7 @@ from sightline.backbones.stock import EXPERTS, SAFETENSORS, AnyPipeline
 from sightline.documents import read_json
 from sightline.errors import SightlineError
 
-FAMILIES: tuple[type[ReleasedModel], ...] = (FunCamera, DreamX, HyWorldPlay)
+RELEASES: tuple[type[ReleasedModel], ...] = (FunCamera, DreamX, HyWorldPlay)
 
 
 def read_released(camera: object) -> ReleasedModel | None:
@@ -32,9 +32,9 @@ def read_released(camera: object) -> ReleasedModel | None:
         require_no_pickle(camera)
         if camera.suffix != ".safetensors" or is_camera_weights(camera):
             return None
-        return _family(camera).read(camera)
+        return _release_class(camera).read(camera)
     if _is_wan_folder(camera) or _has_action(camera):
-        return _family(camera).read(camera)
+        return _release_class(camera).read(camera)
     require_converted(camera)
     return None
 
@@ -58,13 +58,13 @@ def insert_released(pipe: AnyPipeline, release: ReleasedModel) -> Any:
     return release.pipeline_class(**{**pipe.components, **transformers, **flags})
 
 
-def _family(camera: Path) -> type[ReleasedModel]:
-    """The family whose tensors these are."""
+def _release_class(camera: Path) -> type[ReleasedModel]:
+    """The release whose tensors these are."""
     names = set().union(*(weights.shapes for weights in open_experts(camera).values()))
-    for family in FAMILIES:
-        if family.marker in names:
-            return family
-    known = " or ".join(f"{family.marker} ({family.family})" for family in FAMILIES)
+    for release in RELEASES:
+        if release.marker in names:
+            return release
+    known = " or ".join(f"{release.marker} ({release.family})" for release in RELEASES)
     raise SightlineError(f"camera {camera} holds no camera weights of a known release: expected {known}.")
 
 

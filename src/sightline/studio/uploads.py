@@ -60,7 +60,8 @@ def read_trajectory(content: bytes, name: str, **lens: Any) -> Trajectory:
     """
     with uploaded_file(content, name) as file:
         try:
-            return Trajectory.load(file, **(lens if "focal_mm" in FORMATS[detect(file)].read_options else {}))
+            format = detect(file)
+            return Trajectory.load(file, format, **(lens if "focal_mm" in FORMATS[format].read_options else {}))
         except SightlineError as error:
             raise SightlineError(str(error).replace(str(file), shown_name(name))) from None
 
