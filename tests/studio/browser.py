@@ -16,18 +16,19 @@ from PIL import Image
 from sightline.cameras import se3
 from sightline.generation.model import ModelOptions
 from sightline.studio.app import Studio
+from sightline.studio.worker import Worker
 
 CHROMIUM = shutil.which("chromium")
-TIMEOUT = 60_000  # milliseconds after which a test that hangs is stopped
+TIMEOUT = 240_000  # milliseconds after which a test that hangs is stopped
 
 
 class Driver:
     """A studio and a browser. visit(): a new page and its Visit."""
 
-    def __init__(self, output: Path) -> None:
+    def __init__(self, output: Path, worker: Worker | None = None) -> None:
         from playwright.sync_api import sync_playwright
 
-        self.studio = Studio(ModelOptions(), output, port=0)
+        self.studio = Studio(ModelOptions(), output, port=0, worker=worker)
         self.playwright = sync_playwright().start()
         self.browser = self.playwright.chromium.launch(executable_path=CHROMIUM)
 
@@ -110,9 +111,14 @@ def picture(side: int = 160) -> bytes:
     return buffer.getvalue()
 
 
-def short_film(page: Any, steps: int = 1, frames: int = 5) -> None:
-    """Choose the smallest film, so that the test is quick."""
+def short_film(page: Any, visit: Any, steps: int = 1, frames: int = 5) -> None:
+    """Choose the smallest film, so that the test is quick.
+
+    Every value has arrived before the next is typed: of several at once, viser may send only the last.
+    """
     tab(page, "Generate")
     page.get_by_text("Settings", exact=True).click()
     fill(page, "Steps", steps)
+    wait_for(page, lambda: visit.generate.steps.value == steps)
     fill(page, "Frames", frames)
+    wait_for(page, lambda: visit.session.num_frames == frames)

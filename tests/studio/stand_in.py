@@ -9,6 +9,7 @@ from sightline.generation.model import ModelOptions
 from sightline.studio.worker import Worker
 
 # kind or prompt: "fail", "hang", or anything else, which is done at once. A film leaves what a real one does while it is made.
+# An estimate and the scores of a token hang, and there are no weights to read.
 PROCESS = """
 import json, pathlib, sys
 json.loads(sys.stdin.readline())
@@ -19,12 +20,13 @@ for line in sys.stdin:
         continue
     say = lambda **content: print(json.dumps({"id": task["id"], **content}), flush=True)
     arguments, result = task["arguments"], task["arguments"]
-    wanted = arguments.get("prompt", task["kind"])
+    own = {"estimate": "hang", "scores": "hang", "weights": "fail"}
+    wanted = own.get(task["kind"], arguments.get("prompt", task["kind"]))
     if task["kind"] == "generate":
         output = pathlib.Path(arguments["output"])
         result = {"name": output.name, "seconds": 3.0}
         output.with_name(f".{output.name}.sightline-new").mkdir(parents=True)
-    say(event="progress", step=1, steps=2)
+    say(event="progress", step=1, steps=2, fraction=0.5)
     if wanted == "fail":
         say(event="failed", sentence="it did not work.")
     elif wanted != "hang":

@@ -47,8 +47,7 @@ def test_from_a_picture_over_keys_to_a_film_that_is_reopened(driver, page_and_vi
     fill(page, "Frame", 20)
     wait_for(page, lambda: visit.player.frame == 20)
 
-    short_film(page)
-    wait_for(page, lambda: session.num_frames == 5)
+    short_film(page, visit)
     fill(page, "Name of the film", "../my film")
     commanded = session.trajectory.camera_to_world
     page.get_by_role("button", name="Generate the film").click()
@@ -56,8 +55,8 @@ def test_from_a_picture_over_keys_to_a_film_that_is_reopened(driver, page_and_vi
     assert driver.studio.library.names() == ["my_film"]
     film = driver.studio.library.film("my_film")
     assert torch.equal(film.trajectory.camera_to_world, commanded)
-    assert page.locator("video").first.is_visible()
-    assert "sightline generate" in page.locator("pre").first.inner_text()
+    page.locator("video").first.wait_for()
+    page.locator("pre").get_by_text("sightline generate").first.wait_for()
     wait_for(page, lambda: visit.film is not None)
 
     tab(page, "Shoot")
@@ -78,7 +77,7 @@ def test_a_film_survives_a_reload_and_is_put_away_when_it_is_deleted(driver, pag
     other, undisturbed = driver.visit()
     library = driver.studio.library
     fill(other, "Moves", "tilt:5")
-    short_film(page, steps=12)
+    short_film(page, before, steps=12)
     fill(page, "Name of the film", "kept")
     page.get_by_role("button", name="Generate the film").click()
     wait_for(page, lambda: before.generate.job is not None)
@@ -148,7 +147,7 @@ def drag_key(page, visit, number):
 def test_a_click_on_a_film_shows_the_terms_of_its_token(driver, page_and_visit):
     page, visit = page_and_visit
     if not driver.studio.library.names():
-        short_film(page)
+        short_film(page, visit)
         page.get_by_role("button", name="Generate the film").click()
         page.get_by_text("film took").wait_for()
     tab(page, "Inspect")
@@ -193,7 +192,7 @@ def test_two_visitors_do_not_disturb_each_other(driver):
 def test_a_cancelled_and_a_killed_job_leave_the_page_working(driver, page_and_visit):
     page, visit = page_and_visit
     films = driver.studio.library.names()
-    short_film(page, steps=90)
+    short_film(page, visit, steps=90)
     page.get_by_role("button", name="Generate the film").click()
     page.get_by_text(re.compile(r"step \d+ of")).first.wait_for()
     page.get_by_role("button", name="Cancel").click()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 import urllib.error
 import urllib.request
@@ -39,7 +40,7 @@ def test_a_refused_lens_is_not_shown(page_and_visit):
     for refused in (0, 10_000):
         visit.shoot.lens.value = 28.0
         fill(page, "Lens (mm)", refused)
-        page.get_by_text("expected a finite number of at least 8 and of at most 400").first.wait_for()
+        page.get_by_text("expected a number from 8 to 400").first.wait_for()
         wait_for(page, lambda: visit.shoot.lens.value == visit.session.focal_mm == 28.0)
 
 
@@ -115,7 +116,7 @@ def test_a_depth_model_is_loaded_while_the_page_goes_on(page_and_visit, monkeypa
     wait_for(page, lambda: visit.session.move == "pan:9")
     is_loaded.set()
     page.get_by_text("'owner/name' cannot be loaded").wait_for()
-    wait_for(page, lambda: not visit.shoot.run_model.disabled)
+    wait_for(page, lambda: not visit.shoot.depth.run_model.disabled)
 
 
 def test_the_frame_field_and_the_slider_are_one(page_and_visit):
@@ -123,4 +124,37 @@ def test_the_frame_field_and_the_slider_are_one(page_and_visit):
     fill(page, "Frame", 7)
     wait_for(page, lambda: visit.player.frame == 7)
     assert "frame 7" in visit.table.content
+    fill(page, "Frame", -5)
+    wait_for(page, lambda: "frame 0<" in visit.table.content and visit.player.slider.value == 0)
     assert field(page, "Frame").is_visible()
+
+
+def test_numbers_beyond_the_keys_and_the_film_leave_the_page_as_it_was(page_and_visit):
+    page, visit = page_and_visit
+    page.get_by_role("button", name="Make keys from the path").click()
+    wait_for(page, lambda: visit.session.mode == "keys")
+    page.get_by_text("The path is made of the keyframes below").wait_for()
+    fill(page, "Key", -5)
+    wait_for(page, lambda: visit.shoot.keys.chosen == 0 and visit.shoot.keys.key.value == 0)
+    tab(page, "Generate")
+    page.get_by_text("Settings", exact=True).click()
+    fill(page, "Frames", 1)  # fewer than there are keys
+    page.locator(".sightline-error").get_by_text("expected at least 4, one for each key").wait_for()
+    assert visit.session.num_frames == 33
+    fill(page, "Frames", 33)
+    wait_for(page, lambda: page.locator(".sightline-error").count() == 0)
+    fill(page, "Seed of the noise", -1)
+    page.locator(".sightline-error").get_by_text("Seed of the noise is -1: expected a number from 0").wait_for()
+    assert page.locator(".mantine-Notification-root").get_by_text("please report it").count() == 0
+
+
+def test_a_depth_at_quite_another_distance_is_looked_at_from_behind_again(page_and_visit):
+    page, visit = page_and_visit
+    field(page, "Depth").click()
+    page.get_by_role("option", name="file", exact=True).click()
+    page.get_by_text("Until there is a file, the depth stays plane.").wait_for()
+    content = io.BytesIO()
+    np.save(content, np.full((20, 20), 2000.0, np.float32))  # millimetres
+    upload(page, "Open a depth file", "depth.npy", content.getvalue())
+    page.get_by_text("The depth is that of depth.npy, 20x20 values.").wait_for()
+    wait_for(page, lambda: visit.client.camera.position[2] < -1000)

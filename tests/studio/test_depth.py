@@ -69,6 +69,7 @@ def npz():
 HOSTILE = {
     "zeros": (npy(np.zeros((4, 4))), "not above 0"),
     "negative": (npy(np.array([[1.0, -np.inf]])), "not above 0"),
+    "infinite": (npy(np.full((2, 2), np.inf)), "no finite value"),
     "nan": (npy(np.array([[1.0, np.nan]])), "not above 0"),
     "one axis": (npy(np.ones(4)), r"shape \[4\]"),
     "no axis": (npy(np.float32(1.0)), r"shape \[\]"),

@@ -43,7 +43,7 @@ def write_film(costs, name, time, seconds, model=None, **made):
 
 
 def test_the_newest_film_of_the_same_settings_counts(costs):
-    assert costs.time(SETTINGS) == "known after the first film of this size"
+    assert costs.time(SETTINGS) == "known after the first film"
     write_film(costs, "old", 1000, 50.0)
     write_film(costs, "new", 2000, 20.0)
     write_film(costs, "newest", 3000, 7.0, num_inference_steps=3)
@@ -55,16 +55,19 @@ def test_other_settings_are_judged_by_the_film_of_the_size_with_the_nearest_numb
     write_film(costs, "film", 1000, 20.0)
     doubled = SETTINGS._replace(num_inference_steps=6, text_guidance=True, camera_guidance=True)
     assert costs.time(doubled) == "roughly 40 s, judging by a film of 12 steps"
-    assert costs.time(SETTINGS._replace(num_frames=49)) == "known after the first film of this size"
+    assert (
+        costs.time(SETTINGS._replace(num_frames=66, height=256))
+        == "roughly 80 s, judging by a film of 33 frames of 128x128 in 12 steps"
+    )
     write_film(costs, "newer", 2000, 8.0, num_inference_steps=1)
     assert costs.time(SETTINGS._replace(num_inference_steps=24)) == "roughly 40 s, judging by a film of 12 steps"
-    assert costs.time(SETTINGS._replace(num_inference_steps=2)) == "roughly 16 s, judging by a film of 1 step"
+    assert costs.time(SETTINGS._replace(num_inference_steps=2)) == "roughly 15 s, judging by a film of 1 step"
 
 
 def test_films_of_another_model_and_damaged_ones_do_not_count(costs):
     write_film(costs, "big", 1000, 900.0, model="Wan-AI/Wan2.2-TI2V-5B-Diffusers")
     write_film(costs, "odd", 2000, "soon")
-    assert costs.time(SETTINGS) == "known after the first film of this size"
+    assert costs.time(SETTINGS) == "known after the first film"
 
 
 def test_the_memory_is_said_in_words(costs):

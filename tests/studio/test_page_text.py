@@ -32,6 +32,11 @@ def test_large_distances_are_written_out():
     assert "2,000,000.00 units long" in table and "e+" not in table
 
 
+def test_the_place_of_a_frame_has_no_minus_signs():
+    path = moves.parse("truck:-0.2+pedestal:0.3+dolly:-1e-6", frames=3)
+    assert "left 0.20, up 0.30, forward 0.00 units" in path_table(path, 2)
+
+
 def test_a_dropped_file_goes_to_the_button_of_its_type():
     area = drop_area("image/png,image/webp")
     assert "accept=&quot;image/png,image/webp&quot;" in area and "Or drop one" in area

@@ -16,11 +16,12 @@ from sightline.backbones.shipped import base
 from sightline.cameras import moves
 from sightline.errors import SightlineError
 from sightline.generation.plan import make_plan
-from sightline.studio.film_job import film_job, reopened
+from sightline.studio.film_job import FilmInputs, film_job, keep_depth, reopened
 from sightline.studio.keyframes import Key, Keyframes, keys_along
-from sightline.studio.library import Film, Library
+from sightline.studio.library import DEPTH, Film, Library
 from sightline.studio.session import Session
 from sightline.studio.trained_range import lab_range, path_warnings
+from sightline.video import save_video
 from tests.conftest import random_poses
 
 
@@ -87,6 +88,14 @@ def test_a_move_that_cannot_be_read_leaves_the_path(session):
     assert session.move == "truck:0.5" and session.trajectory is before
 
 
+def test_a_length_that_is_too_short_for_the_keys_leaves_the_session(session):
+    use_keys(session)
+    before = session.trajectory
+    with pytest.raises(SightlineError, match="expected at least 3, one for each key"):
+        session.set_size(1, 64, 64)
+    assert (session.num_frames, session.width) == (33, 128) and session.trajectory is before
+
+
 def test_the_first_key_stays_the_camera_of_the_picture(session):
     keys = session.first_keys().insert(1, Key(random_poses(1)[0]))
     with pytest.raises(SightlineError, match="the first key has moved"):
@@ -134,6 +143,7 @@ def write_film(library, session, name, **sampling):
     }
     (folder / "settings.json").write_text(json.dumps(settings))
     session.trajectory.save(folder / "trajectory.json")
+    (folder / DEPTH).write_text(json.dumps(keep_depth(session, library)))
     return Film(folder)
 
 
@@ -147,21 +157,68 @@ def test_a_film_is_reopened_with_its_picture_path_and_settings(session, info, li
     session.set_lens(35.0)
     path_of(session, kind)
     film = write_film(library, session, "film", seed=7)
-    other, sampling = reopened(film, info, library)
-    assert sampling["seed"] == 7
+    other, sampling, note = reopened(film, info, library)
+    assert sampling["seed"] == 7 and note == ""
     assert torch.equal(other.trajectory.camera_to_world, session.trajectory.camera_to_world)
     torch.testing.assert_close(other.trajectory.intrinsics, session.trajectory.intrinsics)
     assert np.array_equal(other.first_picture(), session.first_picture())
     assert (other.mode, len(other.history.current)) == (session.mode, 3 if kind == "keys" else 1)
 
 
-def test_a_film_that_names_a_picture_elsewhere_is_not_reopened(session, info, library, tmp_path):
+@pytest.mark.parametrize("source", ["plane", "box room", "file", "model", "world"])
+@pytest.mark.parametrize("kind", ["orbit:20", "keys"])
+def test_a_film_is_reopened_with_its_depth(session, info, library, kind, source):
+    values = np.random.default_rng(0).uniform(1, 9, (20, 30)).astype(np.float32)
+    if source == "world":
+        session.set_world(4, "orbit")
+    session.set_depth(source, 1.35, values if source in ("file", "model") else None)
+    session.depth_model = "owner/name" if source == "model" else session.depth_model
+    path_of(session, kind)
+    other = reopened(write_film(library, session, "film"), info, library).session
+    assert (other.depth_source, other.distance, other.depth_model) == (source, 1.35, session.depth_model)
+    assert torch.equal(other.depth(), session.depth())
+    assert torch.equal(other.trajectory.camera_to_world, session.trajectory.camera_to_world)
+
+
+def test_a_film_without_a_depth_of_the_studio_is_reopened_with_a_plane(session, info, library):
+    session.set_depth("box room", 1.35)
+    film = write_film(library, session, "film")
+    (film.folder / DEPTH).unlink()  # as `sightline generate` leaves it
+    other = reopened(film, info, library).session
+    assert other.depth_source == "plane" and other.distance == 1.35  # the distance is that of the orbit
+
+
+@pytest.mark.parametrize("name", ["../secret.npy", "/etc/passwd", "missing.npy", "."])
+def test_the_depth_of_a_film_is_only_read_from_the_inputs(session, info, library, tmp_path, name):
+    np.save(tmp_path / "secret.npy", np.ones((4, 4), np.float32))
+    film = write_film(library, session, "film")
+    content = {"source": "file", "distance": 2.0, "file": name, "model": None}
+    (film.folder / DEPTH).write_text(json.dumps(content))
+    with pytest.raises(SightlineError, match="expected"):
+        reopened(film, info, library)
+
+
+def test_a_film_that_names_a_picture_elsewhere_is_reopened_with_its_own_first_frame(session, info, library, tmp_path):
+    """As of a film that `sightline generate` made from a picture anywhere, which the page must not read."""
     outside = tmp_path.parent / "secret.png"
     picture().save(outside)
     film = write_film(library, session, "film")
     film.settings["request"]["image"] = str(outside)
-    with pytest.raises(SightlineError, match="expected a picture that the studio keeps"):
-        reopened(film, info, library)
+    save_video(np.full((33, 128, 128, 3), 90, np.uint8), film.folder / "video.mp4")
+    other, _, note = reopened(film, info, library)
+    assert abs(other.first_picture().astype(int) - 90).max() <= 3 and "secret.png, is not in the output folder" in note
+    assert torch.equal(other.trajectory.camera_to_world, session.trajectory.camera_to_world)
+
+
+def test_a_film_belongs_to_the_picture_and_the_path_it_was_started_with(session):
+    started = FilmInputs.of(session)
+    assert started.is_same(FilmInputs.of(session))
+    session.set_move("pan:5")
+    assert not started.is_same(FilmInputs.of(session))
+    session.set_move("orbit:30")
+    assert started.is_same(FilmInputs.of(session))
+    session.set_picture(picture())
+    assert not started.is_same(FilmInputs.of(session))
 
 
 def test_sessions_share_nothing(info):
@@ -184,8 +241,9 @@ def test_a_path_beyond_the_training_clips_is_warned_of(session, info):
     assert len(found) == 1 and found[0].startswith("The camera moves 2,000,000 units from its start;")
     session.set_move("zoom:28>400")
     assert any("28 to 400 mm" in sentence for sentence in path_warnings(session.trajectory, info))
-    session.set_size(49, 128, 128)
-    assert any("49" in sentence for sentence in path_warnings(session.trajectory, info))
+    for frames, warned in ((49, False), (65, True)):  # 49 are trained, too
+        session.set_size(frames, 128, 128)
+        assert any(f"{frames} frames" in sentence for sentence in path_warnings(session.trajectory, info)) == warned
 
 
 def test_only_the_path_of_a_file_is_asked_about_its_file(session, info):

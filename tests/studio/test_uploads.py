@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import io
 import struct
+import zipfile
 import zlib
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from sightline.cameras import moves
@@ -130,3 +132,47 @@ def test_pictures_and_trajectories_are_kept_once_by_their_content(tmp_path):
     path = moves.orbit(10, frames=5)
     assert library.keep_trajectory(path) == library.keep_trajectory(path)
     assert len(list((tmp_path / "inputs").iterdir())) == 2
+
+
+def zipped(**files):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("format, place", [("colmap", "."), ("vipe", "pose/x.npz")])
+def test_a_trajectory_of_several_files_is_opened_from_a_zip(tmp_path, format, place):
+    path = moves.parse("dolly:0.3+pan:15", frames=9, width=64, height=48)
+    (tmp_path / "files" / place).parent.mkdir(parents=True, exist_ok=True)
+    path.save(tmp_path / "files" / place, format=format)
+    found = sorted(file for file in (tmp_path / "files").rglob("*") if file.is_file())
+    content = zipped(**{str(file.relative_to(tmp_path / "files")): file.read_bytes() for file in found})
+    opened = uploads.read_trajectory(content, f"{format}.zip", width=64, height=48, focal_mm=28.0)
+    torch.testing.assert_close(opened.anchored().camera_to_world, path.camera_to_world, atol=1e-6, rtol=0)
+    torch.testing.assert_close(opened.intrinsics, path.intrinsics, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"PK nothing",
+        zipped(),
+        zipped(**{"../evil.txt": b"x"}),
+        zipped(**{"/etc/evil": b"x"}),
+        zipped(**{f"{n}.txt": b"x" for n in range(17)}),
+        zipped(**{"readme.txt": b"no cameras"}),
+    ],
+)
+def test_a_hostile_zip_is_refused_in_a_sentence_without_our_own_paths(content):
+    with pytest.raises(SightlineError, match="expected") as caught:
+        uploads.read_trajectory(content, "path.zip", width=64, height=48, focal_mm=28.0)
+    assert "sightline-upload-" not in str(caught.value)
+
+
+def test_the_poses_of_vipe_without_their_lens_do_not_name_our_folder(tmp_path):
+    moves.pan(5, frames=3, width=64, height=48).save(tmp_path / "pose.npz", format="vipe")
+    with pytest.raises(SightlineError, match="expected a file") as caught:
+        uploads.read_trajectory((tmp_path / "pose.npz").read_bytes(), "pose.npz", width=64, height=48, focal_mm=28.0)
+    assert "sightline-upload-" not in str(caught.value)

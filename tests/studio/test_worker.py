@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sys
 
+import numpy as np
 import pytest
 
 from sightline.generation.model import ModelOptions
-from sightline.studio.film_job import film_job
+from sightline.studio.film_job import film_job, keep_depth
 from sightline.studio.session import Session
 from sightline.studio.worker import Worker
 from tests.studio.stand_in import Recorder, stand_in_worker
@@ -66,6 +68,20 @@ def test_a_task_that_waits_hears_when_it_moves_up(worker):
     assert watched.kinds == ["queued", "queued", "progress", "done"]
 
 
+def test_the_threads_of_the_process_sleep_while_they_wait_unless_the_user_says_otherwise(monkeypatch):
+    echo = (
+        "import json, os, sys; sys.stdin.readline(); sys.stdin.readline(); print(json.dumps({'id': 1, 'event': 'done', "
+    )
+    command = [sys.executable, "-c", f"{echo}'result': os.environ['OMP_WAIT_POLICY']}}), flush=True); sys.stdin.read()"]
+    for given, found in ((None, "PASSIVE"), ("ACTIVE", "ACTIVE")):
+        monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+        if given:
+            monkeypatch.setenv("OMP_WAIT_POLICY", given)
+        worker = Worker(ModelOptions(), command)
+        assert worker.submit("work", {}).wait(60)["result"] == found
+        worker.close()
+
+
 def test_a_closed_worker_takes_no_task():
     worker = stand_in_worker()
     worker.close()
@@ -94,7 +110,7 @@ def test_the_real_process_makes_a_film_reads_a_token_and_the_weights_and_survive
     import sightline as sl
     from sightline.backbones.model_info import ModelInfo
     from sightline.backbones.tiny import tiny_pipeline
-    from sightline.studio.inspector import LayersView, TokenQuery, TokenView
+    from sightline.studio.inspector import LayersView, TokenQuery, TokenView, pack
     from sightline.studio.library import Library
     from tests.conftest import wake
 
@@ -110,14 +126,21 @@ def test_the_real_process_makes_a_film_reads_a_token_and_the_weights_and_survive
             session, library, library.new_folder("../a film"), seed=3, num_inference_steps=2, prompt="a room"
         )
         events = []
-        made = {**job.settings(), "output": str(job.output)}
+        made = {**job.settings(), "output": str(job.output), "depth": keep_depth(session, library)}
         end = worker.submit("generate", made, events.append).wait(300)
         assert end["event"] == "done", end
         assert end["result"]["name"] == "a_film" and library.names() == ["a_film"]
         assert [event["step"] for event in events if event["event"] == "progress"] == [0, 1, 2]
+        assert library.film("a_film").depth == {"source": "plane", "distance": 2.0, "file": None, "model": None}
         assert any(event.get("picture", "").startswith("data:image/jpeg") for event in events)
         again = worker.submit("generate", made).wait(300)
         assert again["event"] == "failed" and "exists" in again["sentence"]
+        seen = Recorder()
+        asked = {"folder": str(job.output), "depth": pack(np.full((64, 64), 2.0, np.float32))}
+        end = worker.submit("estimate", asked, seen).wait(300)
+        assert end["event"] == "done" or "the path cannot be estimated" in end["sentence"]  # of an untrained model
+        fractions = [event["fraction"] for event in seen.events if event["event"] == "progress"]
+        assert fractions[0] == 0.0 and fractions == sorted(fractions)
         query = TokenQuery(str(job.output), frame=1, x=0.4, y=0.6, layer=1)
         scores = worker.submit("scores", vars(query)).wait(300)
         assert scores["event"] == "done", scores

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import Any
 
 from sightline.generation.job import DEFAULT_STYLE
+from sightline.speed_levels import DEFAULT_SPEED
 from sightline.studio.library import Film
 
 # Fields of a job that are written only where they differ from these.
 _DEFAULTS: dict[str, Any] = {"camera_guidance_scale": 1.0, "seed": 0, "text_only": False}
+_OF_MODEL = {"dtype": "auto", "speed": DEFAULT_SPEED}
 _MODEL = ("model", "camera")
 
 
@@ -21,8 +22,8 @@ def shell_line(film: Film, output: str = "outputs/again") -> str:
     for name, value in request.items():
         if name in ("weights", "sha256") or value in (None, [], _DEFAULTS.get(name)):
             continue
-        if name == "dtype":
-            words += [] if value == "auto" else ["--dtype", str(value)]
+        if name in _OF_MODEL:
+            words += [] if value == _OF_MODEL[name] else [f"--{name}", str(value)]
             continue
         flag = f"--{name.replace('_', '-')}"
         if value is True:
@@ -37,6 +38,7 @@ def python_code(film: Film, output: str = "again.mp4") -> str:
     """The Python code of a film. Its trajectory is that of the film's folder, so what was previewed is what is generated."""
     settings = film.settings
     request, made = settings["request"], settings["generated"]
+    speed = request.get("speed", "exact")
     model = ", ".join(
         f"camera={request[name]!r}" if name == "camera" else repr(request[name]) for name in _MODEL if request.get(name)
     )
@@ -60,7 +62,8 @@ def python_code(film: Film, output: str = "again.mp4") -> str:
     shown = [f"    {name}={value!r}," for name, value in options.items() if value not in (None, _DEFAULTS.get(name))]
     lines += [
         f"pipe = sl.load_pipeline({model})",
-        f"trajectory = sl.Trajectory.load({str(_relative(film.folder / 'trajectory.json'))!r})",
+        *([] if speed == "exact" else [f"sl.set_speed(pipe, {speed!r})"]),
+        f"trajectory = sl.Trajectory.load({str(film.folder / 'trajectory.json')!r})",
         *first,
         f"image = {image}",
         "video = sl.generate(",
@@ -70,8 +73,3 @@ def python_code(film: Film, output: str = "again.mp4") -> str:
         f"sl.save_video(video, {output!r}, fps=trajectory.fps)",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _relative(path: Path) -> Path:
-    """Relative to where the studio was started, where that is shorter."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

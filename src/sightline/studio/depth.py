@@ -23,6 +23,7 @@ from sightline.files import reason
 from sightline.worlds import FAR, Scene, render_depth
 
 SOURCES = ("plane", "box room", "file", "world", "model")
+DEFAULT_MODEL = "depth-anything/Depth-Anything-V2-Small-hf"
 DEFAULT_DISTANCE = 2.0  # scene units: the subject of the moves
 _MAX_BYTES = 256 * 2**20
 _NPY = b"\x93NUMPY"  # what every .npy file starts with
@@ -91,6 +92,8 @@ def check_depth(values: np.ndarray, name: str) -> np.ndarray:  # [h, w]
     """Refuses depths that are no numbers or not in front of the camera. They may be infinite, as in the sky."""
     if np.isnan(values).any() or (values <= 0).any():
         raise SightlineError(f"{name} holds values that are not above 0: expected depths [H, W] above 0.")
+    if not np.isfinite(values).any():
+        raise SightlineError(f"{name} holds no finite value: expected depths [H, W], infinite only in the sky.")
     return values
 
 

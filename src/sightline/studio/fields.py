@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
-from sightline.checks import number
+from sightline.checks import plain_number, shown
 from sightline.errors import SightlineError
 
 
@@ -21,7 +22,7 @@ def by_visitor(callback: Callable[[Any], None]) -> Callable[[Any], None]:
 
 def number_in(field: Any) -> float:
     """The number of a field, within the field's bounds; an error names the field as the page does."""
-    return number(field.label, field.value, at_least=field.min, at_most=field.max)
+    return _within(field.label, field.value, field.min, field.max)
 
 
 def whole_number_in(field: Any) -> int:
@@ -35,4 +36,22 @@ def whole_number_in(field: Any) -> int:
 def vector_in(field: Any) -> list[float]:
     """The numbers of a field of several, each within its bounds."""
     values = zip(field.value, field.min, field.max, strict=True)
-    return [number(field.label, value, at_least=low, at_most=high) for value, low, high in values]
+    return [_within(field.label, value, low, high) for value, low, high in values]
+
+
+def index_in(field: Any) -> int:
+    """The whole number of a slider. What is typed beside it may be outside: it counts as the nearest end."""
+    return int(min(max(field.value, field.min), field.max))
+
+
+def _within(label: str, value: Any, low: float, high: float) -> float:
+    try:
+        found = float(value)
+    except (TypeError, ValueError, OverflowError):
+        found = math.nan
+    if not low <= found <= high:  # as a number that is none
+        given = plain_number(found, 6) if math.isfinite(found) else shown(value)
+        raise SightlineError(
+            f"{label} is {given}: expected a number from {plain_number(low, 6)} to {plain_number(high, 6)}."
+        )
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
+from collections.abc import Callable
 from typing import NamedTuple
 
 from sightline.errors import SightlineError
@@ -12,6 +13,7 @@ from sightline.generation.memory import estimate
 from sightline.generation.model import Model
 from sightline.memory import GIB
 from sightline.studio.library import Library
+from sightline.studio.remaining import duration
 
 
 class FilmSettings(NamedTuple):
@@ -55,15 +57,19 @@ class FilmCosts:
         """The time of the newest film of the same settings, in words; else what one of the same size lets expect."""
         known = self._known_seconds()
         if settings in known:
-            return f"about {known[settings]:.0f} s, as the last film of these settings"
-        same_size = [other for other in reversed(known) if other.shape == settings.shape]
-        if not same_size:
-            return "known after the first film of this size"
-        # Decoding takes as long for few steps as for many, so a film of nearly as many passes is the best guide.
-        nearest = min(same_size, key=lambda other: abs(math.log(_passes(other) / _passes(settings))))
-        expected = known[nearest] * _passes(settings) / _passes(nearest)
+            return f"about {duration(known[settings])}, as the last film of these settings"
+        if not known:
+            return "known after the first film"
+        # Decoding takes as long for few steps as for many, and attention grows faster than the film, so a film of nearly the same
+        # size, and then of nearly as many passes, is the best guide.
+        nearest = min(
+            reversed(known), key=lambda other: (_ratio(other, settings, _size), _ratio(other, settings, _passes))
+        )
+        expected = known[nearest] * _passes(settings) / _passes(nearest) * _size(settings) / _size(nearest)
         steps = "1 step" if nearest.num_inference_steps == 1 else f"{nearest.num_inference_steps} steps"
-        return f"roughly {expected:.0f} s, judging by a film of {steps}"
+        frames, width, height = nearest.shape
+        guide = steps if nearest.shape == settings.shape else f"{frames} frames of {width}x{height} in {steps}"
+        return f"roughly {duration(expected)}, judging by a film of {guide}"
 
     def films_changed(self) -> None:
         """Read the films again when the next time is asked for."""
@@ -96,6 +102,16 @@ class FilmCosts:
                     found.pop(settings, None)  # so that the newest film stands last
                     found[settings] = float(content["result"]["seconds"])
         return found
+
+
+def _ratio(one: FilmSettings, other: FilmSettings, measure: Callable[[FilmSettings], int]) -> float:
+    """How far two films are apart: 0 for equal ones."""
+    return abs(math.log(measure(one) / measure(other)))
+
+
+def _size(settings: FilmSettings) -> int:
+    """Pixels of all frames."""
+    return settings.num_frames * settings.width * settings.height
 
 
 def _passes(settings: FilmSettings) -> int:

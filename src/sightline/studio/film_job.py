@@ -3,19 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import torch
+from PIL import Image
 
 from sightline.backbones.model_info import ModelInfo
 from sightline.cameras import lens
+from sightline.cameras.trajectory import Trajectory
 from sightline.documents import read_json
-from sightline.errors import SightlineError
 from sightline.generation.job import DEFAULT_STYLE, Job
 from sightline.images import read_image
+from sightline.studio.depth import read_depth
 from sightline.studio.keyframes import Keyframes
-from sightline.studio.library import INPUTS, Film, Library, keys_file
+from sightline.studio.library import INPUTS, Film, FilmDepth, Library, keys_file
+from sightline.studio.picture import World
 from sightline.studio.session import Session
 
 SAMPLING = ("prompt", "negative_prompt", "seed", "num_inference_steps", "guidance_scale", "camera_guidance_scale")
+
+
+class FilmInputs(NamedTuple):
+    """What a film shows: a path, and the picture or world that it starts with."""
+
+    trajectory: Trajectory
+    picture: Image.Image | None
+    world: World | None
+
+    @classmethod
+    def of(cls, session: Session) -> FilmInputs:
+        return cls(session.trajectory, session.picture, session.world)
+
+    def is_same(self, other: FilmInputs) -> bool:
+        one, two = self.trajectory, other.trajectory
+        return (
+            (one.width, one.height, self.world) == (two.width, two.height, other.world)
+            and self.picture is other.picture
+            and torch.equal(one.camera_to_world, two.camera_to_world)
+            and torch.equal(one.intrinsics, two.intrinsics)
+        )
 
 
 def film_job(session: Session, library: Library, output: Path, **sampling: Any) -> Job:
@@ -34,21 +60,53 @@ def film_job(session: Session, library: Library, output: Path, **sampling: Any) 
     return Job(**{**fields, **sampling, "image": image, "output": output}).check()
 
 
-def reopened(film: Film, info: ModelInfo, library: Library) -> tuple[Session, dict[str, Any]]:
-    """A session with the picture, the path and the size of a film, and the film's sampling settings."""
+def keep_depth(session: Session, library: Library) -> FilmDepth:
+    """What the studio writes beside a film, so that it is reopened with its depth. The values of a file or model are kept."""
+    values = session.depth_values.get(session.depth_source)
+    return {
+        "source": session.depth_source,
+        "distance": session.distance,
+        "file": None if values is None else library.keep_depth(values).name,
+        "model": session.depth_model if session.depth_source == "model" else None,
+    }
+
+
+class Reopened(NamedTuple):
+    """What is made of a film to work on from it. note: what could not be restored, in a sentence, or empty."""
+
+    session: Session
+    sampling: dict[str, Any]
+    note: str
+
+
+def reopened(film: Film, info: ModelInfo, library: Library) -> Reopened:
+    """A session with the picture, the depth, the path and the size of a film, and the film's sampling settings."""
     request, made = film.settings["request"], film.settings["generated"]
     focal = float(film.trajectory.intrinsics[0, 0, 0]) * lens.FULL_FRAME_MM / film.trajectory.width
-    session = Session(info, focal_mm=focal)
+    session, note = Session(info, focal_mm=focal), ""
     session.set_size(made["num_frames"], made["width"], made["height"])
     if request.get("world") is not None:
         session.set_world(request["world"], request.get("style") or DEFAULT_STYLE)
     elif request.get("image"):
         image = Path(request["image"])
-        if not _is_kept(image, library):
-            raise SightlineError(f"{film.name} was made from {image}: expected a picture that the studio keeps.")
-        session.set_picture(read_image(image, f"image {image.name}"))
+        if _is_kept(image, library):
+            session.set_picture(read_image(image, f"image {image.name}"))
+        else:  # of `sightline generate`: the page reads nothing outside the output folder
+            session.set_picture(Image.fromarray(film.frames()[0]))
+            note = (
+                f"Its picture, {image.name}, is not in the output folder: the first frame of the film is used instead."
+            )
     _reopen_path(session, film, library)
-    return session, {name: made[name] for name in SAMPLING}
+    if (depth := film.depth) is not None:
+        _reopen_depth(session, depth, library)
+    return Reopened(session, {name: made[name] for name in SAMPLING}, note)
+
+
+def _reopen_depth(session: Session, depth: FilmDepth, library: Library) -> None:
+    file = depth["file"]
+    values = None if file is None else read_depth(library.kept_input(file), f"depth {file}")
+    session.set_depth(depth["source"], depth["distance"], values)
+    session.depth_model = depth["model"] or session.depth_model
 
 
 def _reopen_path(session: Session, film: Film, library: Library) -> None:

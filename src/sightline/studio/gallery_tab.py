@@ -98,7 +98,6 @@ class GalleryTab:
         film = self.visit.studio.library.film(self.film.value)
         if word == "Reopen":
             self.visit.reopen(film)
-            self.visit.notify(f"{film.name} is open in Shoot and Generate.", "green")
         elif word == "Inspect":
             self.visit.inspect.open(film.name)
             self.visit.notify(f"{film.name} is open in Inspect.", "green")

@@ -13,7 +13,7 @@ from sightline.errors import SightlineError
 from sightline.parsing import parse_size
 from sightline.studio.fields import number_in, whole_number_in
 from sightline.studio.film_cost import FilmSettings
-from sightline.studio.film_job import film_job
+from sightline.studio.film_job import FilmInputs, film_job, keep_depth
 from sightline.studio.film_view import FilmView
 from sightline.studio.jobs import FilmJob
 from sightline.studio.page_text import sentence, table
@@ -29,6 +29,7 @@ class GenerateTab:
     def __init__(self, visit: Visit) -> None:
         self.visit = visit
         self.job: FilmJob | None = None  # the last one that was started here
+        self.made_from: FilmInputs | None = None
         self.suggested = ""
         gui, own = visit.gui, visit.session.info.defaults
         self.prompt = gui.add_text("Prompt", "", multiline=True, hint="What the picture shows, in plain words.")
@@ -56,7 +57,7 @@ class GenerateTab:
         visit.on_edit(self.prompt, self.show_prompt_hint)
         for handle in (self.frames, self.size):
             visit.on_edit(handle, self.set_size)
-        for handle in (self.steps, self.guidance, self.camera):
+        for handle in (self.seed, self.steps, self.guidance, self.camera):
             visit.on_edit(handle, self.show_cost)
 
     # -- settings -------------------------------------------------------------------------------------------------
@@ -64,7 +65,7 @@ class GenerateTab:
     def sampling(self) -> dict[str, Any]:
         """The settings as a job takes them."""
         return {
-            "prompt": self.prompt.value,
+            "prompt": self.prompt.value.strip(),  # a text field of several lines also takes an Enter
             "negative_prompt": self.negative.value or None,
             "seed": whole_number_in(self.seed),
             "num_inference_steps": whole_number_in(self.steps),
@@ -113,6 +114,7 @@ class GenerateTab:
         """What the film will cost, as far as it is known."""
         session, costs = self.visit.session, self.visit.studio.costs
         try:
+            whole_number_in(self.seed)  # it costs nothing, but a bad one is told here too
             guidance, camera = number_in(self.guidance) > 1.0, number_in(self.camera) != 1.0
             settings = FilmSettings(
                 session.num_frames, session.width, session.height, whole_number_in(self.steps), guidance, camera
@@ -133,7 +135,9 @@ class GenerateTab:
             self.name.value,
             lambda folder: film_job(session, library, folder, **sampling),
             self.visit.on_event(self.show_progress),
+            depth=keep_depth(session, library),
         )
+        self.made_from = FilmInputs.of(session)
         self.film_view.clear()
 
     def show_others(self) -> None:
@@ -160,7 +164,7 @@ class GenerateTab:
         if kind == "done":
             self._show_result(event["result"])
             return
-        self.bar.value = 0.0 if kind != "progress" else 100.0 * event["step"] / (event["steps"] + 1)  # and the decoding
+        self.bar.value = 100.0 * job.fraction
         words = event["sentence"] if kind == "failed" else f"{job.name}: {job.state}{' ...' if is_running else '.'}"
         self.state.content = sentence(words, "error" if kind == "failed" else "note")
         if picture := event.get("picture"):
@@ -172,6 +176,7 @@ class GenerateTab:
         true = "" if psnr is None else f" PSNR to the true view: {psnr:.1f} dB."
         self.state.content = sentence(f"{result['name']} took {result['seconds']:.0f} s.{true}", "good")
         film = self.visit.studio.library.film(result["name"])
+        if self.made_from is not None and self.made_from.is_same(FilmInputs.of(self.visit.session)):
+            self.visit.show_film(film)
         self.film_view.show(film)
-        self.visit.show_film(film)
         self.visit.gallery.choose(film.name)

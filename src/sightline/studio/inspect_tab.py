@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.errors import SightlineError
+from sightline.studio.fields import index_in
 from sightline.studio.inspection_page import form_picture, strengths_picture, strips, write_figure, write_page
 from sightline.studio.inspector import LayersView, TokenQuery, TokenView
 from sightline.studio.page_text import sentence
@@ -25,7 +26,8 @@ _EMPTY = np.full((8, 8, 3), 255, np.uint8)
 class InspectTab:
     def __init__(self, visit: Visit) -> None:
         self.visit = visit
-        self.frames: np.ndarray | None = None  # of the film that is open
+        self.opened = ""  # the name of the film that is open, which the list may not show any more
+        self.frames: np.ndarray | None = None  # of that film
         self.picture: Any = None  # in the 3D view
         self.mark: Any = None
         self.at = (0.5, 0.5)
@@ -59,13 +61,18 @@ class InspectTab:
         names = self.visit.studio.library.names()
         self.film.options = tuple(names) or (_NONE,)
         self.film.value = self.film.value if self.film.value in names else self.film.options[0]
+        if self.opened and self.opened not in names:
+            self.state.content = sentence(f"{self.opened} was deleted. Open another film.")
+            self.opened, self.frames = "", None
+            if self.picture is not None and self.picture.visible:
+                self.leave()
 
     # -- the picture --------------------------------------------------------------------------------------------------
 
     def open(self, name: str) -> None:
         """Show the frames of a film in the 3D view, in place of the path."""
         film = self.visit.studio.library.film(name)
-        self.film.value = name
+        self.film.value = self.opened = name
         stride = self.visit.session.info.stride.frames
         self.frames = film.frames()[::stride]
         self.frame.max = max(len(self.frames) - 1, 1)
@@ -83,10 +90,23 @@ class InspectTab:
             self.visit.studio.worker.submit("weights", {}, self.visit.on_event(self.show_layers))
         self.state.content = sentence("Click a point of the picture in the 3D view.")
 
+    @property
+    def _latent_frame(self) -> int:
+        return min(index_in(self.frame), 0 if self.frames is None else len(self.frames) - 1)
+
+    @property
+    def _layer(self) -> int:
+        layer = index_in(self.layer)
+        return layer if self.layers is None else min(layer, self.layers.layers - 1)
+
+    @property
+    def _sigma(self) -> float:
+        return min(max(float(self.sigma.value), 0.0), 1.0)  # what is typed beside the slider may be outside
+
     def draw_picture(self) -> None:
         if self.frames is None:
             return
-        frame = self.frames[min(int(self.frame.value), len(self.frames) - 1)]
+        frame = self.frames[self._latent_frame]
         height = _WIDTH * frame.shape[0] / frame.shape[1]
         self.picture = self.visit.view.scene.add_image("/inspect/picture", frame, _WIDTH, height, format="png")
         self.picture.on_click(self.visit.guarded(self.clicked))
@@ -131,11 +151,8 @@ class InspectTab:
             return
         self._draw_layers()
         head = None if self.head.value == _MEAN else int(self.head.value.removeprefix("head "))
-        folder = self.visit.studio.library.film(self.film.value).folder
-        query = TokenQuery(
-            str(folder), min(int(self.frame.value), len(self.frames) - 1), *self.at, int(self.layer.value), head,
-            float(self.sigma.value),
-        )  # fmt: skip
+        folder = self.visit.studio.library.film(self.opened).folder
+        query = TokenQuery(str(folder), self._latent_frame, *self.at, self._layer, head, self._sigma)
         self.state.content = sentence("Reading the model ...")
         worker = self.visit.studio.worker
         if self.task is not None:  # a slider asks many times; only the last one matters
@@ -157,7 +174,7 @@ class InspectTab:
         """M of the chosen layer, and, once, the alphas and gates of all."""
         if self.layers is None:
             return
-        self._draw(self.form, form_picture(self.layers, min(int(self.layer.value), self.layers.layers - 1)))
+        self._draw(self.form, form_picture(self.layers, self._layer))
         if not self.strengths.visible:
             self._draw(self.strengths, strengths_picture(self.layers))
 
@@ -189,8 +206,8 @@ class InspectTab:
 
     def _title(self) -> str:
         return (
-            f"{self.film.value}: latent frame {int(self.frame.value)}, layer {int(self.layer.value)}, {self.head.value}, "
-            f"noise level {self.sigma.value:g}"
+            f"{self.opened}: latent frame {self._latent_frame}, layer {self._layer}, {self.head.value}, "
+            f"noise level {self._sigma:g}"
         )
 
     def export(self, kind: str) -> None:

@@ -17,7 +17,7 @@ from sightline.studio.inspector import LayersView, TokenView
 
 _CELL = 112  # pixels of a frame in a strip
 _GAP = 4
-_LINE, _MARK = (17, 20, 24), (209, 96, 61)
+_LINE, _HALO, _MARK = (17, 20, 24, 255), (255, 255, 255, 190), (209, 96, 61)
 
 
 def strips(view: TokenView) -> dict[str, np.ndarray]:
@@ -65,9 +65,10 @@ def _lines(line: np.ndarray, width: int, height: int) -> Image.Image:
     draw = ImageDraw.Draw(overlay)
     if len(line) and np.ptp(line, axis=0).max() < 1:  # a camera that only turned sees the ray as a point
         x, y = line[0]
-        draw.ellipse([x - 3, y - 3, x + 3, y + 3], fill=(*_LINE, 255))
+        draw.ellipse([x - 3, y - 3, x + 3, y + 3], fill=_LINE, outline=_HALO)
     elif len(line):
-        draw.line([tuple(point) for point in line], fill=(*_LINE, 255), width=2)
+        for colour, thickness in ((_HALO, 5), (_LINE, 2)):  # to be seen on dark and on light maps
+            draw.line([tuple(point) for point in line], fill=colour, width=thickness)
     return overlay
 
 

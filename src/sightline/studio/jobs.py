@@ -10,8 +10,9 @@ from pathlib import Path
 from sightline.errors import SightlineError
 from sightline.files import remove_leftovers
 from sightline.generation.job import Job
-from sightline.studio.library import Library
-from sightline.studio.worker import FINAL_EVENTS, Event, OnEvent, Task, Worker
+from sightline.studio.library import FilmDepth, Library
+from sightline.studio.remaining import Remaining
+from sightline.studio.worker import FINAL_EVENTS, Event, OnEvent, Task, Worker, waiting_words
 
 _MAX_ENDED = 12  # films that have ended and are still listed
 
@@ -24,6 +25,19 @@ class FilmJob:
     on_event: OnEvent
     last_event: Event = field(default_factory=lambda: {"event": "queued", "ahead": 0})
     task: Task | None = None  # until it is in the queue
+    remaining: Remaining = field(default_factory=Remaining)
+
+    def take(self, event: Event) -> None:
+        """Remember an event."""
+        self.last_event = event
+        if event["event"] == "progress" and event["step"]:  # the first step waits for the model, and tells nothing
+            self.remaining.update(self.fraction)
+
+    @property
+    def fraction(self) -> float:
+        """Of the film that is done; decoding counts as one step."""
+        event = self.last_event
+        return event["step"] / (event["steps"] + 1) if event["event"] == "progress" else 0.0
 
     @property
     def has_ended(self) -> bool:
@@ -46,11 +60,14 @@ class FilmJob:
         event = self.last_event
         kind = event["event"]
         if kind == "queued":
-            return "starting" if not event["ahead"] else f"waiting for {_tasks(event['ahead'])}"
+            return waiting_words(event)
         if kind == "progress":
             if self.is_decoding:
                 return "decoding the film"
-            return f"step {event['step']} of {event['steps']}" if event["step"] else "loading the model"
+            if not event["step"]:
+                return "loading the model"
+            left = str(self.remaining) and f", {self.remaining}"
+            return f"step {event['step']} of {event['steps']}{left}"
         if kind == "failed":
             return f"failed: {event['sentence']}"
         return (
@@ -67,13 +84,18 @@ class FilmJobs:
         self._reserved: set[str] = set()  # names of films that are being made
         self._jobs: list[FilmJob] = []  # the oldest first
 
-    def start(self, title: str, make_job: Callable[[Path], Job], on_event: OnEvent) -> FilmJob:
-        """Add a film to the queue. make_job: the job that writes a folder. on_event: of this film; must return at once."""
+    def start(
+        self, title: str, make_job: Callable[[Path], Job], on_event: OnEvent, depth: FilmDepth | None = None
+    ) -> FilmJob:
+        """Add a film to the queue. make_job: the job that writes a folder. on_event: of this film; must return at once.
+
+        depth: what `keep_depth` tells, which is written beside the film.
+        """
         with self._lock:
             folder = self.library.new_folder(title, self._reserved)
             self._reserved.add(folder.name)
         try:
-            arguments = {**make_job(folder).settings(), "output": str(folder)}
+            arguments = {**make_job(folder).settings(), "output": str(folder), "depth": depth}
         except BaseException:
             self._release(folder.name)
             raise
@@ -109,7 +131,7 @@ class FilmJobs:
         return [job for job in reversed(self.all()) if not job.has_ended]
 
     def _on_event(self, job: FilmJob, event: Event) -> None:
-        job.last_event = event
+        job.take(event)
         if job.has_ended:
             self._release(job.name)
             if event["event"] == "failed":  # a process that was killed could not tidy up
@@ -121,7 +143,3 @@ class FilmJobs:
         """The film of a reserved name is there, or will never be."""
         with self._lock:
             self._reserved.discard(name)
-
-
-def _tasks(count: int) -> str:
-    return "another task" if count == 1 else f"{count} other tasks"

@@ -241,4 +241,4 @@ def keys_along(trajectory: Trajectory, count: int = 4) -> Keyframes:
     at = torch.linspace(0, len(trajectory) - 1, max(2, min(count, len(trajectory)))).round().long().tolist()
     seconds = (len(trajectory) - 1) / trajectory.fps / (len(at) - 1)
     mm = trajectory.intrinsics[:, 0, 0] * (lens.FULL_FRAME_MM / trajectory.width)
-    return Keyframes(tuple(Key(trajectory.camera_to_world[frame], float(mm[frame]), seconds) for frame in at))
+    return Keyframes(tuple(Key(trajectory.camera_to_world[frame], round(float(mm[frame]), 9), seconds) for frame in at))

@@ -10,7 +10,7 @@ import torch
 from sightline.cameras import se3
 from sightline.cameras.moves import Easing
 from sightline.errors import SightlineError
-from sightline.studio.fields import number_in, vector_in
+from sightline.studio.fields import index_in, number_in, vector_in
 from sightline.studio.keyframes import Key, Keyframes, keys_along
 from sightline.studio.page_text import sentence
 
@@ -45,7 +45,7 @@ class KeysFolder:
         visit.on_click(self.start, lambda: self.use(keys_along(visit.session.trajectory), 1))
         visit.on_click(self.insert, self.insert_view)
         visit.on_click(self.actions, lambda: self.act(self.actions.value))
-        visit.on_edit(self.key, lambda: self.choose(int(self.key.value)))
+        visit.on_edit(self.key, lambda: self.choose(index_in(self.key)))
         for handle in (self.place, self.lens, self.seconds, self.easing):
             visit.on_edit(handle, self.change)
         visit.on_edit(self.loop, self.set_loop)

@@ -23,7 +23,8 @@ from sightline.generation.video_files import read_frames
 from sightline.names import plain_name, require_plain_name, unique_names
 from sightline.settings import convert
 
-INPUTS = "inputs"  # pictures and trajectories that films were made from, by their digest
+INPUTS = "inputs"  # pictures, trajectories and depths that films were made from, by their digest
+DEPTH = "studio-depth.json"  # in a film's folder: the depth that its path was drawn on
 
 
 class _Request(TypedDict):
@@ -61,6 +62,15 @@ class _Settings(TypedDict):
     result: dict[str, Any]
 
 
+class FilmDepth(TypedDict):
+    """The content of studio-depth.json. file: of the values of a depth file or model, by its name in the inputs."""
+
+    source: str
+    distance: float
+    file: str | None
+    model: str | None
+
+
 @dataclass(frozen=True, eq=False)
 class Film:
     """A folder that `generate` wrote."""
@@ -90,6 +100,15 @@ class Film:
     @property
     def has_truth(self) -> bool:
         return (self.folder / "true.mp4").is_file()
+
+    @cached_property
+    def depth(self) -> FilmDepth | None:
+        """The depth that the path was drawn on; None for a film that the studio did not make."""
+        file = self.folder / DEPTH
+        if not file.is_file():
+            return None
+        depth: FilmDepth = convert(FilmDepth, read_json(file, "the depth of a film of the studio"), str(file))
+        return depth
 
     def __str__(self) -> str:
         """One line: the path, the prompt and the size."""
@@ -151,6 +170,24 @@ class Library:
         if not file.is_file():
             with atomic_write(file) as temporary:
                 image.save(temporary)
+        return file
+
+    def keep_depth(self, values: np.ndarray) -> Path:  # [h, w]
+        """Write the values of a depth file or model to the inputs, unless they are there; returns their file."""
+        digest = hashlib.sha256(f"{values.shape}".encode() + values.tobytes()).hexdigest()[:16]
+        file = self.folder / INPUTS / f"{digest}.npy"
+        if not file.is_file():
+            with atomic_write(file) as temporary, temporary.open("wb") as stream:
+                np.save(stream, values, allow_pickle=False)
+        return file
+
+    def kept_input(self, name: str) -> Path:
+        """A file of the inputs by its name, which may come from anywhere."""
+        file = self.folder / INPUTS / require_plain_name("the input", name)
+        if file.is_symlink() or not file.is_file():
+            raise SightlineError(
+                f"{name} is not among the inputs of {self.folder.name}: expected one that the studio wrote."
+            )
         return file
 
     def keep_trajectory(self, trajectory: Trajectory, keys: dict[str, Any] | None = None) -> Path:

@@ -70,9 +70,20 @@ def path_table(trajectory: Trajectory, frame: int) -> str:
         ("rotation", f"{whole.total_turn:.1f} degrees in all, {whole.net_turn:.1f} from first to last"),
         ("lens", f"{lens} mm"),
         ("film", f"{len(trajectory)} frames of {trajectory.width}x{trajectory.height}, {whole.seconds:.2f} s"),
-        (f"frame {frame}", f"right {x:,.2f}, down {y:,.2f}, forward {z:,.2f} {unit}; {focal:.1f} mm"),
+        (f"frame {frame}", f"{_place(x, y, z)} {unit}; {focal:.1f} mm"),
     ]
     return table(rows)
+
+
+def _place(x: float, y: float, z: float) -> str:
+    """Where a camera is, seen from the first one, without minus signs."""
+    words = (("left", "right"), ("up", "down"), ("back", "forward"))
+    parts = []
+    for value, (negative, positive) in zip((x, y, z), words, strict=True):
+        parts.append(
+            f"{negative if value < -0.005 else positive} {abs(value):,.2f}"
+        )  # what is rounded to 0 has no side
+    return ", ".join(parts)
 
 
 def unit_name(unit: str) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
-from sightline.studio.fields import by_visitor
+from sightline.studio.fields import by_visitor, index_in
 
 _MIN_SIDE = 384  # pixels: smaller pictures are shown larger
 _GAP, _LABEL = 6, 34
@@ -41,12 +41,17 @@ class Player:
         self.slider = gui.add_slider("Frame", 0, frames - 1, 1, 0)
         self.button = gui.add_button("Play", icon="player-play")
         self._playing = threading.Event()
-        self.slider.on_update(by_visitor(lambda _: show(int(self.slider.value))))
+        self.slider.on_update(by_visitor(lambda _: self._scrubbed()))
         self.button.on_click(lambda _: self.stop() if self._playing.is_set() else self.play())
 
     @property
     def frame(self) -> int:
-        return int(self.slider.value)
+        return index_in(self.slider)
+
+    def _scrubbed(self) -> None:
+        if self.slider.value != self.frame:
+            self.slider.value = self.frame  # what was typed beside the slider is not a frame of the path
+        self.show(self.frame)
 
     def set_frames(self, frames: int) -> None:
         """The length of the path; the frame stays where it is, if the path still has it."""

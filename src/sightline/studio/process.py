@@ -6,7 +6,8 @@ It reads one JSON object per line from its standard input and writes one per lin
     {"id": 1, "kind": "generate", "arguments": ...}   a task; see TASKS
     {"cancel": 1}                                     stop that task after the step it is in
 
-    {"id": 1, "event": "progress", "step": 3, "steps": 12, "picture": "data:image/jpeg;base64,..."}
+    {"id": 1, "event": "progress", "step": 3, "steps": 12, "picture": "data:image/jpeg;base64,..."}   of a film
+    {"id": 2, "event": "progress", "fraction": 0.4}                                                   of an estimate
     {"id": 1, "event": "done", "result": ...}, or "failed" with a sentence, or "cancelled"
 
 It ends when its input does, so it never outlives the studio.
@@ -29,9 +30,10 @@ from typing import Any
 
 import numpy as np
 
-from sightline.files import failure
+from sightline.files import failure, write_atomic
 from sightline.generation.model import Model, ModelOptions
 from sightline.studio.inspector import unpack
+from sightline.studio.library import DEPTH
 
 Progress = Callable[..., None]
 
@@ -59,6 +61,8 @@ def generate_film(model: Model, arguments: dict[str, Any], progress: Progress) -
         progress(step=step + 1, steps=steps, picture=_latent_picture(model.pipe, latents))
 
     settings = run_job(model, job, on_step=on_step)
+    if arguments.get("depth") is not None:
+        write_atomic(job.output / DEPTH, json.dumps(arguments["depth"]) + "\n")
     return {"name": job.output.name, **settings["result"]}
 
 
@@ -80,7 +84,11 @@ def estimate_path(model: Model, arguments: dict[str, Any], progress: Progress) -
     """The path of the camera according to the film's pixels, with its errors. depth: of the first frame."""
     from sightline.studio.estimate import estimate_film
 
-    return estimate_film(Path(arguments["folder"]), unpack(arguments["depth"]))
+    def on_progress(fraction: float) -> None:
+        progress(fraction=fraction)
+
+    on_progress(0.0)
+    return estimate_film(Path(arguments["folder"]), unpack(arguments["depth"]), on_progress)
 
 
 TASKS: dict[str, Callable[[Model, dict[str, Any], Progress], dict[str, Any]]] = {
@@ -153,7 +161,7 @@ def _latent_picture(pipe: Any, latents: Any) -> str | None:
     if latents.ndim != 5:  # LTX-2 packs them
         return None
     mean, std = (  # SANA-WM's VAE has them among its weights
-        torch.as_tensor(getattr(vae, name) if hasattr(vae, name) else vae.config[name]).view(1, -1, 1, 1, 1)
+        torch.as_tensor(vae.config[name] if name in vae.config else getattr(vae, name)).view(1, -1, 1, 1, 1)
         for name in ("latents_mean", "latents_std")
     )
     try:

@@ -37,6 +37,8 @@ class SceneView:
     def __init__(self, client: Any) -> None:
         self.client, self.scene = client, client.scene
         self.size = 0.3  # of a frustum, in scene units
+        self.distance = 1.0  # of the subject
+        self._clouds: list[Any] = []
         self._frusta: list[Any] = []
         self._keys: list[Any] = []
         self._gizmo: Any = None
@@ -51,20 +53,27 @@ class SceneView:
 
     def draw_picture(self, preview: Preview, distance: float) -> None:
         """The point cloud, and the first frustum with the picture in it."""
-        self.size = 0.18 * distance
+        self.size, self.distance = 0.18 * distance, distance
         camera, step = preview.camera, max(1, math.ceil(len(preview.points) / MAX_POINTS))
         points, colours = preview.points.numpy()[::step], preview.picture.reshape(-1, 3)[::step]
         # A point is as large as its pixel is at its distance; all points of one cloud have one size.
         edges = np.quantile(points[:, 2], np.linspace(0, 1, _CLOUDS + 1))
         edges[-1] = np.inf
         pixel = 1.15 * math.sqrt(step) / float(camera.intrinsics[0, 0, 0])
+        for cloud in self._clouds:
+            cloud.remove()
+        self._clouds = []
         for number in range(_CLOUDS):
             inside = (
                 (points[:, 2] >= edges[number]) & (points[:, 2] < edges[number + 1]) & (points[:, 2] < _SKY * distance)
             )
-            size = pixel * float(points[inside, 2].mean()) if inside.any() else pixel
-            self.scene.add_point_cloud(
-                f"/picture/points{number}", points[inside], colours[inside], point_size=size, point_shape="square"
+            if not inside.any():  # of a plane, all points are in one cloud; viser complains of an empty one
+                continue
+            size = pixel * float(points[inside, 2].mean())
+            self._clouds.append(
+                self.scene.add_point_cloud(
+                    f"/picture/points{number}", points[inside], colours[inside], point_size=size, point_shape="square"
+                )
             )
         self.scene.add_camera_frustum(
             "/picture/camera", vertical_fov(camera, 0), camera.width / camera.height, scale=self.size,
@@ -76,9 +85,7 @@ class SceneView:
         path = trajectory.anchored()
         positions = path.positions.numpy().astype(np.float32)
         moves = float(np.linalg.norm(np.diff(positions, axis=0), axis=-1).sum()) > 1e-6
-        for frustum in self._frusta:
-            frustum.remove()
-        self._frusta = []
+        before, self._frusta = self._frusta, []
         self._curve("/path/curve", positions, _PATH, visible=moves)
         count = min(_FRUSTA, len(path)) if frusta else 0
         for number, frame in enumerate(np.linspace(0, len(path) - 1, count).round().astype(int)[1:]):
@@ -89,6 +96,13 @@ class SceneView:
                     position=positions[frame],
                 )
             )  # fmt: skip
+        self._remove(before[len(self._frusta) :])
+
+    def _remove(self, surplus: list[Any]) -> None:
+        """Remove what was not drawn again. What is drawn again replaces the node of its name: if that were removed first, the
+        page would keep its old place, since viser does not send a new node's pose where it is the identity."""
+        for node in surplus:
+            node.remove()
 
     def draw_estimate(self, poses: np.ndarray | None) -> None:  # [T, 4, 4]
         """The path that was estimated from the film; None hides it."""
@@ -115,9 +129,7 @@ class SceneView:
         self, keyframes: Keyframes | None, aspect: float, chosen: int, on_choose: Callable[[int], None]
     ) -> None:
         """A frustum for every key, which can be clicked. None removes them. aspect: width over height."""
-        for key in self._keys:
-            key.remove()
-        self._keys = []
+        before, self._keys = self._keys, []
         for number, key in enumerate(keyframes.keys if keyframes is not None else ()):
             fov = 2 * math.atan(FULL_FRAME_MM / 2 / key.focal_mm / aspect)  # vertical
             frustum = self.scene.add_camera_frustum(
@@ -127,13 +139,14 @@ class SceneView:
             )  # fmt: skip
             frustum.on_click(lambda _, number=number: on_choose(number))
             self._keys.append(frustum)
+        self._remove(before[len(self._keys) :])
 
     def draw_gizmo(self, pose: Tensor | None, on_move: Callable[[Any], None]) -> None:
         """Handles to drag the chosen key by; None removes them. on_move gets viser's event."""
-        if self._gizmo is not None:
-            self._gizmo.remove()
-            self._gizmo = None
         if pose is None:
+            if self._gizmo is not None:
+                self._gizmo.remove()
+                self._gizmo = None
             return
         self._gizmo = self.scene.add_transform_controls(
             "/keys/gizmo", scale=1.6 * self.size, line_width=3.0, depth_test=False, wxyz=quaternion(pose[:3, :3]),

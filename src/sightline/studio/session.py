@@ -6,6 +6,8 @@ in `sightline generate`, and keyframes are written to a file that the job reads 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -47,6 +49,7 @@ class Session:
     depth_source: str = "plane"
     distance: float = depths.DEFAULT_DISTANCE
     depth_values: dict[str, np.ndarray] = field(default_factory=dict)  # "file" and "model": [h, w] of the whole picture
+    depth_model: str = depths.DEFAULT_MODEL  # whose values those of "model" are, or will be
     mode: PathMode = "move"
     move: str = DEFAULT_MOVE
     easing: Easing = "linear"
@@ -103,7 +106,8 @@ class Session:
         """The length and size of the film; refused where the model cannot make it."""
         self.info.require_num_frames(whole_number("num_frames", num_frames))
         self.info.require_size(width, height)
-        self.num_frames, self.width, self.height = num_frames, width, height
+        with self._kept_if_refused("num_frames", "width", "height"):  # as fewer frames than keys are
+            self.num_frames, self.width, self.height = num_frames, width, height
 
     @property
     def caption(self) -> str:
@@ -178,13 +182,8 @@ class Session:
 
     def set_move(self, text: str, easing: Easing | None = None) -> None:
         """A line of moves. One that cannot be read is refused, and the path stays as it was."""
-        before = self.mode, self.move, self.easing
-        self.mode, self.move, self.easing = "move", text.strip() or DEFAULT_MOVE, easing or self.easing
-        try:
-            self.trajectory  # noqa: B018  # refuses what cannot be made
-        except SightlineError:
-            self.mode, self.move, self.easing = before
-            raise
+        with self._kept_if_refused("mode", "move", "easing"):
+            self.mode, self.move, self.easing = "move", text.strip() or DEFAULT_MOVE, easing or self.easing
 
     def set_keys(self, keyframes: Keyframes) -> None:
         """Make these the path. The first key is the camera of the picture: it stays there, and its lens is the picture's."""
@@ -220,6 +219,18 @@ class Session:
             self.height, self.loaded, self.history.current,
         )  # fmt: skip
         return self._trajectory.get(inputs, self._make_trajectory)
+
+    @contextmanager
+    def _kept_if_refused(self, *names: str) -> Iterator[None]:
+        """A change of these fields, which is taken back where it leaves no path."""
+        before = {name: getattr(self, name) for name in names}
+        try:
+            yield
+            self.trajectory  # noqa: B018  # refuses what cannot be made
+        except SightlineError:
+            for name, value in before.items():
+                setattr(self, name, value)
+            raise
 
     def _make_trajectory(self) -> Trajectory:
         unit = "scene" if self.world is None else "metre"

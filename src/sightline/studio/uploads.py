@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,12 +20,14 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from sightline.files import reason
 from sightline.images import to_rgb
+from sightline.names import require_plain_name
 
 MAX_PICTURE_BYTES = 30 * 2**20
 MAX_PIXELS = 50_000_000
 MAX_FILE_BYTES = 40 * 2**20  # of a trajectory or a depth
 PICTURE_TYPES = ("PNG", "JPEG", "WEBP")
 _SIGNATURES = {b"\x89PNG\r\n\x1a\n": "PNG", b"\xff\xd8\xff": "JPEG", b"RIFF": "WEBP"}
+_MAX_MEMBERS = 16  # files of a .zip
 _SHOWN = 60  # letters of a name
 
 
@@ -54,16 +57,20 @@ def read_picture(content: bytes, name: str) -> Image.Image:
 
 
 def read_trajectory(content: bytes, name: str, **lens: Any) -> Trajectory:
-    """An uploaded trajectory file in any known format that is one file.
+    """An uploaded trajectory file in any known format, or a .zip of one that has several files, as the page saves it.
 
     lens: width, height and focal_mm of the page, for formats that carry no lens.
     """
     with uploaded_file(content, name) as file:
+        folder = file.parent
         try:
+            if name.lower().endswith(".zip"):
+                file = _unpacked(file)
             format = detect(file)
             return Trajectory.load(file, format, **(lens if "focal_mm" in FORMATS[format].read_options else {}))
         except SightlineError as error:
-            raise SightlineError(str(error).replace(str(file), shown_name(name))) from None
+            shown = str(error).replace(str(file), shown_name(name)).replace(f"{folder}/", "")
+            raise SightlineError(shown) from None
 
 
 @contextmanager
@@ -74,11 +81,35 @@ def uploaded_file(content: bytes, name: str) -> Iterator[Path]:
             f"{shown_name(name)} has {len(content) / 2**20:.0f} MiB: expected at most {MAX_FILE_BYTES >> 20}."
         )
     suffix = Path(name).suffix.lower()
-    suffix = suffix if suffix in (".json", ".txt", ".npy", ".npz", ".csv", ".tum", ".kitti") else ".txt"
+    suffix = suffix if suffix in (".json", ".txt", ".npy", ".npz", ".csv", ".tum", ".kitti", ".zip") else ".txt"
     with tempfile.TemporaryDirectory(prefix="sightline-upload-") as folder:
         file = Path(folder) / f"upload{suffix}"
         file.write_bytes(content)
         yield file
+
+
+def _unpacked(archive: Path) -> Path:
+    """The trajectory in a .zip, whose names lead nowhere else: a folder of COLMAP, or the poses of ViPE beside their lens."""
+    folder = archive.parent / "files"
+    folder.mkdir()
+    try:
+        with zipfile.ZipFile(archive) as packed:
+            members = [member for member in packed.infolist() if not member.is_dir()]
+            if not 0 < len(members) <= _MAX_MEMBERS or sum(member.file_size for member in members) > MAX_FILE_BYTES:
+                raise SightlineError(
+                    f"{archive} has {len(members)} files: expected 1 to {_MAX_MEMBERS} of at most {MAX_FILE_BYTES >> 20} MiB."
+                )
+            for member in members:
+                parts = [require_plain_name("a file of the .zip", part) for part in member.filename.split("/")]
+                place = folder.joinpath(*parts)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with packed.open(member) as stream:
+                    place.write_bytes(stream.read(MAX_FILE_BYTES))
+    except SightlineError:
+        raise
+    except Exception as error:  # whatever zipfile raises for a damaged archive, a password or an unknown compression
+        raise SightlineError(f"{archive} cannot be read ({reason(error)}): expected a .zip of a trajectory.") from None
+    return next(iter(sorted(folder.glob("pose/*.npz"))), folder)
 
 
 def shown_name(name: str) -> str:

@@ -139,10 +139,11 @@ class Visit:
                 self.view.draw_picture(session.preview(), self.distance)
                 self.generate.suggest_prompt()
             self.film, self.film_name = None, ""
-            self.view.draw_estimate(None)
+            self.generate.film_view.path_changed()
             self.view.show_path(True)
             self.inspect.hide_picture()
             self.view.draw_path(session.trajectory, session.mode != "keys")
+            self.shoot.show_path_source()
             self.shoot.keys.draw()
             self.player.set_frames(len(session.trajectory))
             self.show(self.player.frame)
@@ -191,7 +192,6 @@ class Visit:
         if self.film_name and self.film_name not in self.studio.library.names():
             self.film, self.film_name = None, ""
             self.generate.film_view.clear()
-            self.view.draw_estimate(None)
             self.show(self.player.frame)
 
     def jobs_changed(self) -> None:
@@ -201,13 +201,15 @@ class Visit:
 
     def reopen(self, film: Film) -> None:
         """Work on from a film: its picture, its path and its settings."""
-        self.session, sampling = reopened(film, self.studio.info, self.studio.library)
+        self.session, sampling, note = reopened(film, self.studio.info, self.studio.library)
+        self.shoot.opened = ""
         self.shoot.fill()
         self.path_changed(picture=True)
         self.generate.fill(sampling)
         self.view.look_from_behind(self.distance)
         self.show_film(film)
         self.generate.film_view.show(film)
+        self.notify(f"{film.name} is open in Shoot and Generate. {note}", "green")
 
     def show_end(self) -> None:
         """Say that the studio has ended; the page itself would only try to connect again."""
@@ -223,4 +225,5 @@ class Visit:
         self.is_closed = True
         self.player.close()
         self.inspect.close()
+        self.generate.film_view.cancel()
         self._later.shutdown(wait=False, cancel_futures=True)

@@ -23,10 +23,24 @@ from sightline.generation.model import ModelOptions
 
 _log = logging.getLogger("sightline")
 _EXIT_TIMEOUT = 5.0  # seconds in which the process may end by itself
+_ENVIRONMENT = {  # of the process, unless the user has set it
+    "TQDM_DISABLE": "1",  # the page shows the progress
+    # Threads that wait for each other sleep instead of spinning, which on cores that the page and the browser use too made a film
+    # take three times as long. The film is the same.
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
 
 Event = dict[str, Any]  # "event": queued, progress, done, failed or cancelled, and what belongs to it
 OnEvent = Callable[[Event], None]
 FINAL_EVENTS = ("done", "failed", "cancelled")
+
+
+def waiting_words(event: Event) -> str:
+    """What a task that is in the queue waits for. event: a queued one."""
+    ahead = event["ahead"]
+    if not ahead:
+        return "starting"
+    return "waiting for another task" if ahead == 1 else f"waiting for {ahead} other tasks"
 
 
 @dataclass(eq=False)
@@ -176,7 +190,7 @@ class Worker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                env={**os.environ, "PYTHONPATH": path, "TQDM_DISABLE": "1"},  # the page shows the progress
+                env={**_ENVIRONMENT, **os.environ, "PYTHONPATH": path},
             )
             options = {name: value for name, value in dataclasses.asdict(self.options).items() if value is not None}
             self._send({"options": {name: str(v) if isinstance(v, Path) else v for name, v in options.items()}})
@@ -197,7 +211,7 @@ class Worker:
         if self._closed:
             return {"event": "cancelled"}
         how = f"signal {-code}, as when memory runs out" if code < 0 else f"exit code {code}"
-        sentence = f"the process with the model ended ({how}): expected it to finish; the next film starts a new one."
+        sentence = f"the process with the model ended ({how}): expected it to finish; the next task starts a new one."
         return {"event": "failed", "sentence": sentence}
 
 

@@ -1,0 +1,127 @@
+"""Finished films on the page, in Chromium, with a worker without a model: reopening one, and estimating its path."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from sightline.studio.film_job import film_job, keep_depth
+from sightline.studio.library import DEPTH
+from sightline.studio.session import Session
+from sightline.video import save_video
+from tests.studio.browser import CHROMIUM, Driver, fill, tab, wait_for
+from tests.studio.stand_in import stand_in_worker
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt install chromium).")
+pytest.importorskip("playwright", reason="playwright is not installed (pip install playwright).")
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    driver = Driver(tmp_path_factory.mktemp("films"), stand_in_worker())
+    yield driver
+    driver.close()
+
+
+def write_film(studio, session, name):
+    """A film of five grey frames, as the studio leaves one."""
+    library = studio.library
+    session.set_size(5, 128, 128)
+    folder = library.folder / name
+    folder.mkdir()
+    request = film_job(session, library, folder).settings()
+    made = {"prompt": "a room", "negative_prompt": None, "first_frame": True, "trajectory": session.move, "seed": 7}
+    made |= {"num_frames": 5, "width": 128, "height": 128, "num_inference_steps": 3, "guidance_scale": 1.0}
+    made["camera_guidance_scale"] = 1.0
+    settings = {"request": {**request, "model": None, "camera": None}, "generated": made, "result": {"seconds": 3.0}}
+    (folder / "settings.json").write_text(json.dumps(settings))
+    (folder / DEPTH).write_text(json.dumps(keep_depth(session, library)))
+    session.trajectory.save(folder / "trajectory.json")
+    save_video(np.full((5, 128, 128, 3), 90, np.uint8), folder / "video.mp4")
+    studio.films_changed()
+
+
+def reopen(page, visit, name):
+    tab(page, "Gallery")
+    wait_for(page, lambda: name in visit.gallery.film.options)
+    visit.gallery.choose(name)
+    page.get_by_role("button", name="Reopen").click()
+    page.get_by_text(f"{name} is open in Shoot").first.wait_for()
+    wait_for(page, lambda: visit.film_name == name)
+
+
+def test_a_film_is_reopened_with_its_depth_and_distance(driver, page_and_visit):
+    page, visit = page_and_visit
+    session = Session(driver.studio.info)
+    session.set_depth("box room", 1.35)
+    write_film(driver.studio, session, "room")
+    reopen(page, visit, "room")
+    assert (visit.session.depth_source, visit.session.distance) == ("box room", 1.35)
+    assert (visit.shoot.depth.source.value, visit.shoot.depth.distance.value) == ("box room", 1.35)
+    assert not visit.generate.film_view.measure.visible  # a room is no depth to measure a film by
+
+
+def test_an_estimate_shows_its_progress_and_can_be_cancelled(driver, page_and_visit):
+    page, visit = page_and_visit
+    session = Session(driver.studio.info)
+    session.set_world(3, "orbit")
+    write_film(driver.studio, session, "world")
+    reopen(page, visit, "world")
+    view = visit.generate.film_view
+    tab(page, "Generate")
+    page.get_by_role("button", name="Estimate the path").click()
+    page.get_by_text("Estimating the path: 50%").wait_for()
+    assert view.bar.visible and view.bar.value == 50.0 and view.measure.disabled
+    fill(page, "Frame", 2)  # the page goes on meanwhile
+    visit.player.stop()
+    page.get_by_role("button", name="Cancel the estimate").click()
+    page.get_by_text("The estimate was cancelled.").wait_for()
+    assert not view.bar.visible and not view.stop.visible and not view.measure.disabled
+
+    page.get_by_role("button", name="Estimate the path").click()
+    page.get_by_text("Estimating the path: 50%").wait_for()
+    task = view.task
+    tab(page, "Shoot")
+    fill(page, "Moves", "pan:9")  # another path: nobody waits for the estimate, and it is not drawn
+    assert task.wait(60)["event"] == "cancelled"
+    wait_for(page, lambda: not view.measure.visible and not view.bar.visible)
+    tab(page, "Generate")
+    page.get_by_text("has changed since this film").wait_for()
+
+
+def test_an_estimate_ends_with_its_page(driver):
+    page, visit = driver.visit()
+    if "world" not in driver.studio.library.names():
+        session = Session(driver.studio.info)
+        session.set_world(3, "orbit")
+        write_film(driver.studio, session, "world")
+    reopen(page, visit, "world")
+    tab(page, "Generate")
+    page.get_by_role("button", name="Estimate the path").click()
+    wait_for(page, lambda: visit.generate.film_view.task is not None)
+    page.close()
+    assert visit.generate.film_view.task.wait(60)["event"] == "cancelled"
+
+
+def test_inspect_asks_about_the_film_that_is_open_and_puts_it_away_when_it_is_deleted(driver, page_and_visit):
+    page, visit = page_and_visit
+    for name in ("one", "two"):
+        write_film(driver.studio, Session(driver.studio.info), name)
+    inspect = visit.inspect
+    tab(page, "Inspect")
+    wait_for(page, lambda: "one" in inspect.film.options)
+    inspect.film.value = "one"
+    page.get_by_role("button", name="Open the film").click()
+    page.get_by_text("it did not work").wait_for()  # the weights, which the stand-in does not have
+    inspect.film.value = "two"  # chosen, but not opened
+    fill(page, "Noise level", 99)
+    wait_for(page, lambda: inspect.task is not None)
+    assert inspect.task.arguments["folder"].endswith("one") and inspect.task.arguments["sigma"] == 1.0
+    driver.studio.library.delete("one")
+    driver.studio.films_changed()
+    page.get_by_text("one was deleted. Open another film.").wait_for()
+    wait_for(page, lambda: not inspect.picture.visible)
+    fill(page, "Frame", 3)
+    wait_for(page, lambda: visit.player.frame == 3)
