@@ -20,7 +20,7 @@ VIDEO = np.full((9, 4, 6, 3), 255, dtype=np.uint8)  # [T, H, W, 3]
 
 def report_everything(recipe, run):
     with Report(run, recipe, Accelerator(cpu=True)) as report:
-        report.log_step(3, 0.5, 1.5, 1e-3, seconds=2.0)
+        report.log_step(3, 0.5, 1.5, 1e-3, seconds=2.0, throughput={"tokens_per_second": 50.0, "mfu": 0.4})
         report.log_validation({"loss": 0.25, "alpha_q/0": 0.75}, 4)
         report.video("true beside generated 0", VIDEO, 4)
 
@@ -34,6 +34,7 @@ def test_tensorboard_gets_scalars_and_a_strip_of_frames(small, tmp_path):
     scalars = {tag: (events.Scalars(tag)[0].step, events.Scalars(tag)[0].value) for tag in events.Tags()["scalars"]}
     assert scalars["train/loss"] == (3, 0.5) and scalars["train/grad_norm"] == (3, 1.5)
     assert scalars["train/clips_per_second"] == (3, small.optimizer.batch_size / 2)
+    assert scalars["train/tokens_per_second"] == (3, 50) and scalars["train/mfu"][1] == pytest.approx(0.4)
     assert scalars["validation/loss"] == (4, 0.25) and scalars["validation/alpha_q/0"] == (4, 0.75)
     (picture,) = events.Images("true beside generated 0")
     assert picture.step == 4

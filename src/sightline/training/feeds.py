@@ -28,6 +28,7 @@ from sightline.data.split import Part, is_held_out, share_of_scene
 from sightline.errors import SightlineError
 from sightline.training.objective import Draw
 from sightline.training.recipe import DataConfig
+from sightline.worlds.batches import BATCH, shared_processes
 
 _PARTS: tuple[Part, ...] = ("train", "held-out")
 
@@ -151,10 +152,12 @@ def make_feed(
     # What is wrong with the recipe is raised here, before any clip is rendered.
     order = _order_of_shapes(data, train_clips, held_out_clips, batch_size, seed)
     empty_text = pad_text(encoder.text(""))
-    train, held_out = (
-        ConcatenatedLatents([_encoded(clips, data, encoder, patch_size, quiet, store) for clips in part])
-        for part in (train_clips, held_out_clips)
-    )
+    num_clips = sum(map(len, (*train_clips, *held_out_clips))) if data.keep_in_memory else 0  # that are rendered now
+    with shared_processes(num_clips // BATCH):
+        train, held_out = (
+            ConcatenatedLatents([_encoded(clips, data, encoder, patch_size, quiet, store) for clips in part])
+            for part in (train_clips, held_out_clips)
+        )
     return Feed(train, held_out, order, empty_text[: data.max_sequence_length], with_camera)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import torch.distributed as dist
 from torch import nn
 
+from sightline.backbones import shipped
 from sightline.backbones.accelerate import accelerate
 from sightline.backbones.camera_transformer import CameraTransformer
 from sightline.backbones.camera_weights import load_camera
@@ -100,7 +101,8 @@ def build_model(base: Any, config: ModelConfig) -> nn.Module:
     if config.camera is not None:
         # Runs that leave the backbone alone are exported as camera weights again, so LoRA must stay apart from the weights.
         keep_lora = config.trainable in ("lora", "encoding")
-        model = load_camera(model, config.camera, config.component, copy=False, keep_lora=keep_lora)
+        camera = shipped.camera() if config.camera == "lab" else config.camera
+        model = load_camera(model, camera, config.component, copy=False, keep_lora=keep_lora)
     elif encoding is not None and not isinstance(model, CameraTransformer):
         model = add_camera(model, encoding, copy=False)
     if encoding is not None and not model.encoding.computes_as(encoding):

@@ -27,7 +27,7 @@ class Draw:
 
     noise: Tensor  # [B, C, t, h, w]
     sigma: Tensor  # [B]
-    first_frame_given: Tensor  # [B] bool
+    first_frame_given: Tensor  # [B] bool, on the CPU: it decides what is computed, which must not wait for the device
     text_dropped: Tensor  # [B] bool
     camera_dropped: Tensor  # [B] bool
     log_scale: Tensor  # [B]
@@ -46,7 +46,7 @@ def draw(batch: LatentBatch, objective: ObjectiveConfig, seed: int) -> Draw:
     return Draw(
         noise=torch.stack(noises),
         sigma=sigma_of(u[0], objective),
-        first_frame_given=u[1] < objective.image_to_video_prob,
+        first_frame_given=(u[1] < objective.image_to_video_prob).cpu(),
         text_dropped=u[2] < objective.text_dropout,
         camera_dropped=u[3] < objective.camera_dropout,
         log_scale=torch.where(u[4] < objective.log_scale_prob, low + (high - low) * u[5], torch.zeros_like(u[5])),
@@ -87,8 +87,8 @@ def flow_matching_loss(model: Any, batch: LatentBatch, drawn: Draw) -> Tensor:  
     if batch.condition is not None:
         model_input = torch.cat([noisy, batch.condition], dim=1)
     else:
-        first_given = drawn.first_frame_given
-        if bool(first_given.any()):
+        if bool(drawn.first_frame_given.any()):
+            first_given = drawn.first_frame_given.to(x0.device, non_blocking=True)
             # The clean first latent is pasted in, its tokens are at time 0, and it is left out of the loss.
             noisy[:, :, 0] = torch.where(first_given[:, None, None, None], x0[:, :, 0], noisy[:, :, 0])
             predicted_frames[:, 0] = (~first_given).float()

@@ -36,7 +36,7 @@ class ModelConfig:
     encoding: Annotated[dict[str, Any] | None, tyro.conf.Suppress] = None
     """The camera encoding, such as {name: scope}; none trains without a camera."""
     camera: str | None = None
-    """Camera weights to start from, instead of the encoding's own initialization."""
+    """Camera weights to start from, instead of the encoding's own initialization; lab is those that ship."""
     trainable: TrainableSet = "paper"
     """paper: encoding, self-attention, feed-forward and modulation. lora: encoding, and LoRA on the paper's layers."""
     lora_rank: int = 16

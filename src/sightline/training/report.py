@@ -6,7 +6,7 @@ import dataclasses
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +71,16 @@ class Report:
         self._task = self._bar.add_task("training", total=total, completed=done, scalars="")
         yield from range(done, total)
 
-    def log_step(self, step: int, loss: float, grad_norm: float, learning_rate: float, seconds: float) -> None:
+    def log_step(
+        self,
+        step: int,
+        loss: float,
+        grad_norm: float,
+        learning_rate: float,
+        seconds: float,
+        throughput: Mapping[str, float],
+    ) -> None:
+        """throughput: tokens_per_second and, where the GPU's peak is known, mfu."""
         if not self.is_main:
             return
         clips_per_second = self.recipe.optimizer.batch_size / seconds
@@ -80,8 +89,11 @@ class Report:
             "grad_norm": grad_norm,
             "learning_rate": learning_rate,
             "clips_per_second": clips_per_second,
+            **throughput,
         }
-        text = f"loss {scalars['loss']:.4f}  {clips_per_second:.3g} clips/s"
+        text = f"loss {scalars['loss']:.4f}  {clips_per_second:.3g} clips/s  {throughput['tokens_per_second']:,.0f} tokens/s"
+        if "mfu" in throughput:
+            text += f"  MFU {throughput['mfu']:.1%}"
         if torch.cuda.is_available():
             scalars["memory_gib"] = torch.cuda.max_memory_allocated() / GIB
             text += f"  {scalars['memory_gib']:.1f} GiB"

@@ -38,7 +38,9 @@ from sightline.training.optimizer import (
 from sightline.training.parallelize import is_sharded, micro_batch_slices, parallelize, set_gradient_sync
 from sightline.training.recipe import Recipe
 from sightline.training.report import Report
+from sightline.training.running_step import Measured, RunningStep
 from sightline.training.sampler import load_sampler
+from sightline.training.throughput import Throughput
 from sightline.training.trainable import choose_trainable, summary
 from sightline.training.validation import validate
 
@@ -142,6 +144,7 @@ class Trainer:
         tokens = self.feed.max_tokens(patch_size(model_config))
         estimate = memory.estimate(self.model, recipe, tokens, self.num_processes)
         self.memory = memory.require_fit(estimate, recipe, self.device)
+        self.throughput = Throughput.of(self.model, recipe.dtype, self.device, self.num_processes)
         self.sampler = None
         if recipe.validation.num_videos:
             vae = None if encoder is None else encoder.pipe.vae
@@ -182,48 +185,66 @@ class Trainer:
             self.device,
             partial(draw, objective=recipe.objective, seed=recipe.seed),
         )
+        previous: RunningStep | None = None
         for step in report.steps(self.steps_done, recipe.optimizer.max_steps):
             started = time.perf_counter()
             time_fraction = self.clock.start_step() / max_seconds
-            loss, grad_norm, learning_rate = self.train_step(batches, step, time_fraction)
-            report.log_step(step, loss, grad_norm, learning_rate, time.perf_counter() - started)
+            launched = RunningStep(step, *self.train_step(batches, step, time_fraction), self.clip_tokens, started)
+            # A device computes this step while the one before it is read, so that it never waits for this process.
+            if previous is not None:
+                self.finish(previous, report, until=started)
+            previous = launched
             self.steps_done = step + 1
             is_last = self.steps_done == recipe.optimizer.max_steps or time_fraction >= 1
             is_stopped = not is_last and self.is_over(stop_at)
-            if self.steps_done % recipe.checkpointing_steps == 0 or is_last or is_stopped:
+            saves = self.steps_done % recipe.checkpointing_steps == 0
+            validates = self.steps_done % recipe.validation.every_steps == 0
+            if saves or validates or is_last or is_stopped:
+                self.finish(previous, report)
+                previous = None
+            if saves or is_last or is_stopped:
                 self.save_checkpoint()
             if is_stopped:
                 report.say(f"stopped after {self.steps_done} steps, as --stop-after asks: go on with --resume latest")
                 break
-            if self.steps_done % recipe.validation.every_steps == 0 or is_last:
+            if validates or is_last:
                 self.validate(report)
             if is_last:
                 break
         batches.close()
 
+    def finish(self, step: RunningStep, report: Report, until: float | None = None) -> None:
+        """Wait for a step, refuse one that was not finite, and log it. until: when the next one began, if it has."""
+        loss, grad_norm = step.measured.wait()
+        self.require_finite(step.index, loss=loss, gradient=grad_norm)
+        seconds = (time.perf_counter() if until is None else until) - step.started
+        throughput = self.throughput.scalars(*step.tokens, self.recipe.optimizer.batch_size, seconds)
+        report.log_step(step.index, loss, grad_norm, step.learning_rate, seconds, throughput)
+
     def is_over(self, stop_at: float) -> bool:
         """Whether a time of time.perf_counter() has come, on average over the processes."""
         return stop_at < math.inf and mean_over_processes(stop_at - time.perf_counter(), self.accelerator) <= 0
 
-    def train_step(self, batches: MicroBatches, step: int, time_fraction: float) -> tuple[float, float, float]:
-        """One step of the optimizer; returns its loss, the norm of its gradients and its learning rate."""
+    def train_step(self, batches: MicroBatches, step: int, time_fraction: float) -> tuple[Measured, float]:
+        """One step of the optimizer, which a device may still compute afterwards. Returns its loss and the norm of its gradients,
+        and its learning rate."""
         config = self.recipe.optimizer
         reduced = self.accelerator.reduce(self.backward(batches), "sum")
         norm = clip_gradients(self.trainable, config.max_grad_norm)
-        loss, grad_norm = torch.stack([reduced, norm.to(reduced)]).tolist()  # waits for the device, once per step
-        self.require_finite(step, loss=loss, gradient=grad_norm)
+        measured = Measured(torch.stack([reduced, norm.to(reduced)]))
         learning_rate = set_learning_rate(self.optimizer, config, step, time_fraction)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         if self.ema is not None:
             update_ema(self.ema, self.trainable, config.ema_decay or 0.0, step)
-        return loss, grad_norm, learning_rate
+        return measured, learning_rate
 
     def backward(self, batches: MicroBatches) -> Tensor:
         """Accumulate the gradients of this process's micro-batches of a step; returns its part of the step's loss."""
         loss = torch.zeros((), device=self.device)
         for index in range(len(self.slices)):
             batch, drawn = next(batches)
+            self.clip_tokens = self.throughput.tokens(batch)
             set_gradient_sync(self.parallel_model, enabled=index == len(self.slices) - 1)
             with autocast(self.recipe, self.device):
                 losses = flow_matching_loss(self.parallel_model, batch, drawn)
@@ -234,13 +255,13 @@ class Trainer:
         return loss
 
     def require_finite(self, step: int, **values: float) -> None:
-        """Stop before an optimizer step that would make every weight NaN."""
+        """Stop after an optimizer step that made every weight NaN, before it is saved."""
         for name, value in values.items():
             if not math.isfinite(value):
                 written = checkpoint.list_checkpoints(self.run / "checkpoints")
                 last = f"the last checkpoint is {written[-1].name}" if written else "no checkpoint was written yet"
                 raise SightlineError(
-                    f"the {name} is {value} at step {step}, which was not taken; {last}. Try a lower "
+                    f"the {name} is {value} at step {step}, which is not saved; {last}. Try a lower "
                     "optimizer.learning_rate, a warm-up, or dtype: float32."
                 )
 

@@ -163,7 +163,7 @@ def fixed_draw(batch: LatentBatch, recipe: Recipe, level: float) -> Draw:
     return dataclasses.replace(
         drawn,
         sigma=sigma_of(torch.full_like(drawn.sigma, level), recipe.objective),
-        first_frame_given=torch.full_like(none, recipe.objective.image_to_video_prob > 0),
+        first_frame_given=torch.full_like(drawn.first_frame_given, recipe.objective.image_to_video_prob > 0),
         text_dropped=none,
         camera_dropped=none,
         log_scale=torch.zeros_like(drawn.log_scale),

@@ -6,7 +6,7 @@ import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from multiprocessing import get_context
 from typing import TypeVar
@@ -14,6 +14,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from sightline.devices import one_thread
 from sightline.worlds.render import render_frames
 from sightline.worlds.scene import stack
 from sightline.worlds.styles import WorldBatch
@@ -24,6 +25,7 @@ Result = TypeVar("Result")
 BATCH = 248  # clips that are rendered together: eight times what the renderer casts at once
 _MIN_GROUPS = 8  # with fewer groups, starting processes takes longer than they save
 _MAX_PROCESSES = 32  # more would build scenes faster than a device renders them
+_shared: list[ProcessPoolExecutor] = []  # the pool of `shared_processes`, while one is open
 
 
 def render_batches(batches: Sequence[WorldBatch], device: torch.device | str) -> Tensor:  # -> [B, T, H, W, 3] uint8
@@ -42,16 +44,41 @@ def map_in_processes(function: Callable[[Item], Result], items: Sequence[Item]) 
 
     Building a scene is thousands of operations on a few numbers, which is 50 times slower on many threads.
     """
-    processes = min(_MAX_PROCESSES, available_cores() - 1, len(items))  # one core is left to this process
-    if len(items) < _MIN_GROUPS or processes < 2:
+    processes = min(_num_processes(), len(items))
+    if not _shared and (len(items) < _MIN_GROUPS or processes < 2):
         for item in items:
-            with _one_thread():
+            with one_thread():
                 result = function(item)
             yield result
         return
-    with ProcessPoolExecutor(processes, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    with nullcontext(_shared[0]) if _shared else _pool(processes) as pool:
         for pickled in pool.map(partial(_pickled_result, function), items):
             yield pickle.loads(pickled)
+
+
+@contextmanager
+def shared_processes(num_items: int) -> Iterator[None]:
+    """All calls of map_in_processes within share one set of processes, whose start takes seconds.
+
+    num_items: of all calls together; for few, no process is started.
+    """
+    if _shared or num_items < _MIN_GROUPS or _num_processes() < 2:
+        yield
+        return
+    with _pool(_num_processes()) as pool:
+        _shared.append(pool)
+        try:
+            yield
+        finally:
+            _shared.clear()
+
+
+def _num_processes() -> int:
+    return min(_MAX_PROCESSES, available_cores() - 1)  # one core is left to this process
+
+
+def _pool(processes: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(processes, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,))
 
 
 def available_cores() -> int:
@@ -63,13 +90,3 @@ def available_cores() -> int:
 def _pickled_result(function: Callable[[Item], Result], item: Item) -> bytes:
     """The result as bytes. Tensors sent between processes otherwise use shared memory, which a container may lack."""
     return pickle.dumps(function(item))
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

@@ -1,0 +1,39 @@
+"""Processes that sample scenes: shared by several calls, with the same results as in this process."""
+
+from __future__ import annotations
+
+import pytest
+
+from sightline.worlds import batches
+from sightline.worlds.batches import map_in_processes, shared_processes
+
+
+@pytest.fixture
+def pools(monkeypatch):
+    """The pools that were started, on a machine of three cores."""
+    started, make = [], batches._pool
+    monkeypatch.setattr(batches, "available_cores", lambda: 3)
+    monkeypatch.setattr(batches, "_pool", lambda processes: started.append(processes) or make(processes))
+    return started
+
+
+def test_calls_share_one_pool_of_processes_and_keep_the_order(pools):
+    with shared_processes(16):
+        assert list(map_in_processes(abs, range(-8, 0))) == [8, 7, 6, 5, 4, 3, 2, 1]
+        assert list(map_in_processes(abs, [-3])) == [3]  # few items, but the processes are there
+    assert pools == [2] and not batches._shared
+    assert list(map_in_processes(abs, [-3])) == [3] and pools == [2]
+
+
+@pytest.mark.parametrize("num_items, cores", [(7, 3), (16, 2)])
+def test_no_process_is_started_for_few_items_or_cores(pools, monkeypatch, num_items, cores):
+    monkeypatch.setattr(batches, "available_cores", lambda: cores)
+    with shared_processes(num_items):
+        assert list(map_in_processes(abs, [-1, -2])) == [1, 2]
+    assert pools == []
+
+
+def test_an_error_closes_the_shared_pool(pools):
+    with pytest.raises(ValueError, match="invalid literal"), shared_processes(16):
+        list(map_in_processes(int, ["1", "two"]))
+    assert not batches._shared
