@@ -42,7 +42,7 @@ _ROPE_MAX_SEQ_LEN = 1024  # diffusers' default, for configurations that do not n
 
 # More steps or guidance bring the lab model's videos no nearer to the true views (docs/lab.md).
 LAB = Defaults(num_frames=33, width=128, height=128, num_inference_steps=12, guidance_scale=1.0)
-LAB_SHAPES = (VideoShape(LAB.num_frames, LAB.width, LAB.height),)
+LAB_SHAPES = (VideoShape(LAB.num_frames, LAB.width, LAB.height), VideoShape(49, 128, 128), VideoShape(33, 176, 96))
 
 
 @dataclass(frozen=True)

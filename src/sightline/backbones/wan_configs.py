@@ -56,10 +56,14 @@ class WanConfig:
         """The frames and pixels that one token covers."""
         return TokenStride.from_vae(self.vae, self.transformer["patch_size"])
 
+    @property
+    def experts(self) -> tuple[str, ...]:
+        """The names of its transformers."""
+        return EXPERTS if self.two_experts else EXPERTS[:1]
+
     def components(self) -> dict[str, Mapping[str, Any]]:
         """The configuration of each component by its name; that of the pipeline itself is "", as in ModelInfo."""
-        experts = EXPERTS if self.two_experts else EXPERTS[:1]
-        models = dict.fromkeys(experts, self.transformer) | {"vae": self.vae, "text_encoder": self.text_encoder}
+        models = dict.fromkeys(self.experts, self.transformer) | {"vae": self.vae, "text_encoder": self.text_encoder}
         return {"": self.pipeline, **models}
 
 

@@ -12,6 +12,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from sightline.errors import SightlineError
 from sightline.option_types import check_options
+from sightline.speed_levels import DEFAULT_SPEED, Speed
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -148,6 +149,8 @@ class Measure:
     conditions: tuple[Literal["true", "another", "none", "static"], ...] = ("true", "another", "none", "static")
     """Which trajectories the model gets; a base without a camera gets none."""
     seed: int = 0
+    speed: Speed = DEFAULT_SPEED
+    """Speed level of the generation (docs/performance.md): what does it cost in decibels?"""
     output: Annotated[Path | None, arg(aliases=["-o"])] = None
     """A json file for all measurements."""
     base: str = "lab"
@@ -159,6 +162,7 @@ class Measure:
 
         from sightline.backbones import shipped
         from sightline.backbones.pipelines import load_pipeline
+        from sightline.backbones.speed import set_speed
         from sightline.checks import check_seed, number, whole_number
         from sightline.cli._console import bar, print_table
         from sightline.evaluation.held_out import held_out_clips
@@ -178,7 +182,7 @@ class Measure:
         if self.clips % 4 or self.clips < 8:
             raise SightlineError(f"clips is {self.clips}: expected a multiple of 4, from 8 on.")
         camera = None if self.model == "base" else shipped.camera() if self.model == "camera" else self.model
-        pipe = load_pipeline(self.base, camera)
+        pipe = set_speed(load_pipeline(self.base, camera), self.speed, films=self.clips * len(self.conditions))
         clips = held_out_clips(self.clips, pipe.device)
         results = measure_psnr(
             pipe,
