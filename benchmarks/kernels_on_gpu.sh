@@ -21,21 +21,7 @@ for one in $parts; do
         *) echo "part is '$one': expected tests, kernels, 5b, 14b, training or one that starts with sweep-." >&2; exit 2 ;;
     esac
 done
-mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 1
-cd "$(dirname "$0")/.." || exit 1
-export PYTHONPATH="$PWD/src${PYTHONPATH:+:$PYTHONPATH}"
-unset TRITON_INTERPRET
-status=0
-
-part() {  # name, seconds, command ...
-    local name=$1 limit=$2 began=$SECONDS code
-    shift 2
-    timeout "$limit" "$@" >"$out/$name.log" 2>&1
-    code=$?
-    [ $code -eq 0 ] || status=1
-    echo "== $name: exit $code after $((SECONDS - began)) s"
-    tail -n 40 "$out/$name.log"
-}
+. "$(dirname "$0")/gpu_parts.sh" || exit 1
 
 bench() {  # name, seconds, options ...
     local name=$1 limit=$2

@@ -1,6 +1,7 @@
 """Seconds and memory of one training step of the released configurations, with SCoPE and without, in one run.
 
     python benchmarks/train_step.py --model 5b            480 x 832 x 81, the paper's trained set, gradient checkpointing
+    python benchmarks/train_step.py --model 5b --fused --compile                   as the recipe paper-5b trains
     python benchmarks/train_step.py --model 14b --layers 20
     python benchmarks/train_step.py --model 14b --train lora --estimate-only       memory as a run estimates it, without a GPU
 
@@ -28,6 +29,7 @@ from sightline.training import memory
 from sightline.training.objective import draw, flow_matching_loss
 from sightline.training.optimizer import make_optimizer
 from sightline.training.recipe import DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig, Recipe
+from sightline.training.throughput import Throughput
 from sightline.training.trainable import choose_trainable
 from sightline.training.trainer import autocast
 
@@ -43,6 +45,7 @@ def main(
     height: int = 480,
     train: Literal["paper", "lora"] = "paper",
     compile: bool = False,
+    fused: bool = False,
     estimate_only: bool = False,
     output: Path | None = None,
 ) -> None:
@@ -56,14 +59,14 @@ def main(
         return
     results: dict[str, Any] = {
         "command": f"python benchmarks/train_step.py --model {model}" + (f" --layers {layers}" if layers else "")
-        + (f" --train {train}" if train != "paper" else "") + (" --compile" if compile else ""),
+        + (f" --train {train}" if train != "paper" else "") + (" --compile" if compile else "") + (" --fused" if fused else ""),
         "gpu": torch.cuda.get_device_name(),
         "torch": torch.__version__,
         "layers": config["num_layers"],
         "size": f"{height} x {width} x {num_frames}",
     }  # fmt: skip
     for name in ("without camera", "scope"):
-        results[name] = measure(config, name == "scope", steps, size, RELEASES[model].stride, train, compile)
+        results[name] = measure(config, name == "scope", steps, size, RELEASES[model].stride, train, compile, fused)
         results[name]["estimated GiB"] = estimated_gib(config, name == "scope", size, RELEASES[model].stride, train)
         print(name, json.dumps(results[name]))
         gc.collect()
@@ -83,6 +86,7 @@ def measure(
     stride: TokenStride,
     train: Any,
     compile: bool,
+    fused: bool,
 ) -> dict[str, float]:
     device = torch.device("cuda")
     recipe = recipe_of(train)
@@ -90,8 +94,10 @@ def measure(
     if with_camera:
         model = sl.CameraWanTransformer3DModel.from_transformer(model, sl.Scope(), copy=False)
     model.enable_gradient_checkpointing()
+    if fused:
+        sl.accelerate(model)
     if compile:
-        model.compile_repeated_blocks(fullgraph=True)
+        model.compile_repeated_blocks(fullgraph=True, dynamic=False)
     trainable = choose_trainable(model, recipe.model)
     optimizer = make_optimizer(trainable, recipe.optimizer)
     batch = random_batch(model, with_camera, size, stride, device)
@@ -107,10 +113,12 @@ def measure(
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 
+    throughput = Throughput.of(model, recipe.dtype, device, 1)
     warm_up(step, 1, device)
     timing = time_calls(step, steps, device)
     return {
         "seconds": timing.median,
+        **throughput.scalars(*throughput.tokens(batch), 1, timing.median),
         "peak GiB": timing.peak_gib or 0.0,
         "trained": sum(p.numel() for p in trainable.values()),
         "all": sum(p.numel() for p in model.parameters()),

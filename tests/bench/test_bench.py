@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-from benchmarks import cost_growth, efficiency_5b, profile_step
+from benchmarks import cost_growth, efficiency_5b, film_5b, profile_step
 from sightline.backbones import fused
 from sightline.bench import run
 from sightline.bench.clocks import medians
@@ -170,3 +170,14 @@ def test_sana_wm_and_settings_of_a_method_are_timed(tmp_path, capsys):
     for wrong in (["--methods", "scope"], ["--methods", "stock", "--what", "training"]):
         assert main([*arguments, "--model", "sana-wm", *wrong]) == 2
     assert "expected --what inference --methods stock --modes eager compiled." in capsys.readouterr().err
+
+
+def test_a_rehearsal_of_whole_films_reports_every_row(tmp_path):
+    rows = ("stock", "exact", "fast", "fastest")
+    costs = {cost.row: cost for cost in film_5b.main(rows=rows, tiny=True, output=tmp_path)}
+    assert tuple(costs) == rows and (tmp_path / "film.png").stat().st_size > 0
+    written = json.loads((tmp_path / "film.json").read_text())
+    assert [row["row"] for row in written["rows"]] == list(rows)
+    assert costs["exact"].latents_off == 0 and costs["fast"].latents_off < 0.01
+    for cost in costs.values():
+        assert cost.rest == pytest.approx(cost.seconds - cost.transformer, abs=2e-3)

@@ -8,10 +8,10 @@ import pytest
 import torch
 from diffusers import AutoencoderKLWan, WanPipeline
 
-from sightline import kernels
-from sightline.backbones import accelerate, pipelines
+from sightline.backbones import pipelines, speed
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.errors import SightlineError
+from sightline.generation import offload as offloading
 from sightline.generation.model import Model, ModelOptions
 
 GPU = torch.device("cuda", 1)
@@ -25,38 +25,39 @@ def laid_out(**options):
     return pipe, transformer
 
 
-def test_offloading_goes_to_the_gpu_of_the_process():
+def test_offloading_goes_to_the_gpu_of_the_process(monkeypatch):
     pipe, _ = laid_out()
     assert not pipe.method_calls
     pipe, _ = laid_out(offload="model")
     pipe.enable_model_cpu_offload.assert_called_once_with(device=GPU)
     pipe, _ = laid_out(offload="sequential")
     pipe.enable_sequential_cpu_offload.assert_called_once_with(device=GPU)
+    monkeypatch.setattr(offloading, "offload_groups", lambda *arguments: asked.append(arguments))
+    asked: list = []
     pipe, _ = laid_out(offload="group")
-    pipe.enable_group_offload.assert_called_once_with(onload_device=GPU, offload_type="leaf_level", use_stream=True)
+    assert asked == [(pipe, GPU)]
 
 
-def test_compilation_attention_tiles_and_shared_videos():
-    pipe, transformer = laid_out(compile=True, attention="_native_flash", tiled_decode=True, context_parallel="ulysses")
+def test_attention_tiles_and_shared_videos():
+    pipe, transformer = laid_out(attention="_native_flash", tiled_decode=True, context_parallel="ulysses")
     pipe.vae.enable_tiling.assert_called_once_with()
-    transformer.compile_repeated_blocks.assert_called_once_with(fullgraph=True)
     # The backend first: context parallelism asks it whether it can.
     assert [call[0] for call in transformer.method_calls][:2] == ["set_attention_backend", "enable_parallelism"]
     assert transformer.enable_parallelism.call_args.kwargs["config"].ulysses_degree == 4
 
 
-def test_fused_kernels_come_before_whatever_wraps_a_module(monkeypatch):
-    monkeypatch.setattr(accelerate, "accelerate", lambda one: one.eval())  # leaves its name among the calls
-    _, transformer = laid_out(fused=True, attention="native", compile=True, offload="group")
-    names = [call[0] for call in transformer.method_calls]
-    assert names == ["eval", "set_attention_backend", "compile_repeated_blocks"]
+def test_the_speed_level_comes_before_whatever_wraps_a_module(monkeypatch):
+    asked: list = []
+    monkeypatch.setattr(offloading, "offload_groups", lambda *arguments: None)
+    monkeypatch.setattr(speed, "turn_on", lambda pipe, *arguments: asked.append((*arguments, list(pipe.method_calls))))
+    laid_out(speed="faster", offload="group")
+    assert asked == [("faster", 1, GPU, [])]
+    laid_out(speed="exact", offload="group")
+    assert len(asked) == 1
 
 
-def test_the_settings_say_fused_only_where_the_kernels_can_run(monkeypatch):
-    monkeypatch.setattr(kernels, "INTERPRETED", False)
-    assert Model(ModelOptions(fused=True), GPU).settings()["fused"] is kernels.HAS_TRITON
-    assert not Model(ModelOptions(fused=True), torch.device("cpu")).settings()["fused"]
-    assert not Model(ModelOptions(), GPU).settings()["fused"]
+def test_the_settings_name_the_level():
+    assert Model(ModelOptions(speed="faster"), GPU).settings()["speed"] == "faster"
 
 
 def test_weights_wait_in_main_memory_when_they_are_offloaded(monkeypatch):

@@ -16,6 +16,7 @@ from diffusers.models.transformers.transformer_wan import WanAttention, WanAttnP
 from torch import Tensor, nn
 
 from sightline.backbones.attention import CameraWanAttnProcessor
+from sightline.backbones.narrow_linear import Fp8Linear
 from sightline.encodings.protocol import Attend, AttentionState, EncodingLayer
 from sightline.kernels import ops, usable
 
@@ -151,6 +152,8 @@ class WanTransformerBlock(wan.WanTransformerBlock):
     def _feed_forward(self, x: Tensor) -> Tensor:
         """Without gradients, the GELU of these widest activations of the model is applied before they are stored."""
         first, *rest = self.ffn.net
+        if isinstance(getattr(first, "proj", None), Fp8Linear) and isinstance(rest[-1], Fp8Linear):
+            return rest[-1].after_gelu(first.proj(x))
         if torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type) or not _is_tanh_gelu(first, x):
             return self.ffn(x)
         x = ops.linear_gelu(x, first.proj.weight, first.proj.bias)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from sightline.backbones.attention import CameraWanAttnProcessor
 from sightline.backbones.camera_transformer import CameraTransformer
+from sightline.backbones.fused import FusedWanAttnProcessor
 from sightline.encodings.protocol import EncodingLayer
 from sightline.encodings.scale_gate import GatedLayer
 from sightline.encodings.scope import ScopeLayer
@@ -107,7 +110,8 @@ def score_terms(
 
     handle = encoding.register_forward_pre_hook(remember)
     try:
-        model(**inputs)
+        with _eager_attention(model, layer):
+            model(**inputs)
     finally:
         handle.remove()
     if not calls:
@@ -133,6 +137,23 @@ def score_terms(
     terms = {term: logits(*pair) for term, pair in pairs.items()}
     kept = encoding.settings.terms if isinstance(encoding, ScopeLayer) else "abcd"
     return ScoreTerms(*(terms[term] if term in kept else torch.zeros_like(terms[term]) for term in "abcd"))
+
+
+@contextmanager
+def _eager_attention(model: Any, layer: int) -> Iterator[None]:
+    """One layer's attention on the eager path, in which query and key can be seen, whatever the model's speed."""
+    attn = model.camera_blocks[layer].attn1
+    processor = attn.processor
+    if isinstance(processor, FusedWanAttnProcessor):
+        eager: Any = CameraWanAttnProcessor()
+        vars(eager).update(vars(processor))
+        attn.set_processor(eager)
+    cached = model.cache_context("inspect") if getattr(model, "is_cache_enabled", False) else nullcontext()
+    try:
+        with torch.compiler.set_stance("force_eager"), cached:
+            yield
+    finally:
+        attn.set_processor(processor)
 
 
 @torch.no_grad()

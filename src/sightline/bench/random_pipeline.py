@@ -12,7 +12,7 @@ from sightline.backbones.wan_configs import WanConfig
 
 
 def random_pipeline(config: WanConfig, device: torch.device) -> WanImageToVideoPipeline:
-    """A pipeline with one expert, in bfloat16 except for the VAE.
+    """A pipeline with the experts of the release, in bfloat16 except for the VAE.
 
     The text encoder is one layer of its width: a prompt is encoded once, and its 11 GB would hide what a step needs.
     """
@@ -21,9 +21,9 @@ def random_pipeline(config: WanConfig, device: torch.device) -> WanImageToVideoP
     text = UMT5Config(vocab_size=128, d_model=width, d_kv=64, d_ff=1024, num_layers=1, num_heads=8)
     with torch.device(device):
         parts = {
-            "transformer": WanTransformer3DModel(**config.transformer).to(torch.bfloat16),
+            **{name: WanTransformer3DModel(**config.transformer).to(torch.bfloat16) for name in config.experts},
             "vae": AutoencoderKLWan(**config.vae),
-            "text_encoder": UMT5EncoderModel(text).to(torch.bfloat16),
+            "text_encoder": UMT5EncoderModel(text).to(torch.bfloat16).eval(),  # without dropout
         }
     scheduler = UniPCMultistepScheduler(
         prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=config.flow_shift

@@ -38,7 +38,7 @@ _MUST_AGREE = (
     "sources", "names_digest",
 )  # fmt: skip
 _SHOULD_AGREE = (
-    "num_inference_steps", "guidance_scale", "camera_guidance_scale", "negative_prompt", "seed", "blind", "dtype",
+    "num_inference_steps", "guidance_scale", "camera_guidance_scale", "negative_prompt", "seed", "blind", "dtype", "speed",
 )  # fmt: skip
 
 

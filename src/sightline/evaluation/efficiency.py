@@ -69,8 +69,7 @@ class EfficiencySettings:
     model: str
     dtype: str
     offload: str
-    compile: bool
-    fused: bool
+    speed: str
     attention: str
     sampling: Sampling
     num_frames: int
@@ -199,7 +198,7 @@ def _settings(model: Model, plan: Plan, sampling: Sampling, videos: int, warm_up
     described, device, trajectory = model.settings(), model.device, plan.trajectory
     return EfficiencySettings(
         model=model.options.model if model.options.model not in (None, "lab") else "the lab model",
-        **{name: described[name] for name in ("dtype", "offload", "compile", "fused", "attention")},
+        **{name: described[name] for name in ("dtype", "offload", "speed", "attention")},
         sampling=sampling,
         num_frames=len(trajectory),
         width=trajectory.width,
@@ -231,7 +230,7 @@ def _paper_record(settings: EfficiencySettings, encodings: Sequence[str], is_pap
     fixed += [f"methods: {', '.join(PAPER_METHODS)}", f"model: {TI2V_5B.hub_id}"]
     left_open = [
         f"the GPU: {settings.device_name}",
-        f"the data type: {settings.dtype}; offload: {settings.offload}; compiled: {settings.compile}; attention: "
+        f"the data type: {settings.dtype}; offload: {settings.offload}; speed: {settings.speed}; attention: "
         f"{settings.attention}",
         "the first frame, the prompt and the trajectory: those that ship, on an orbit",
     ]

@@ -58,7 +58,7 @@ def write_efficiency_comparison(folders: Sequence[Path], output: Path) -> str:
     ]
     notes = [
         f"The runs differ in {name}."
-        for name in ("sampling", "model", "compile", "fused", "attention", "threads")
+        for name in ("sampling", "model", "speed", "attention", "threads")
         if any(getattr(run.settings, name) != getattr(first, name) for run in runs)
     ]
     text = "\n\n".join(["# Efficiency", _method(first, len(methods)), _table(methods), *notes])

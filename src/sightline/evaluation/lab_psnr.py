@@ -1,6 +1,6 @@
 """PSNR of the lab model on held-out scenes: does a generated video show what a camera on the same trajectory would have seen?
 
-    sightline lab measure --model base|camera|MODEL
+    sightline lab measure --model camera|base|MODEL
 
 Image-to-video: the model gets the first frame, the caption and, if it takes a camera, the true trajectory. Each generated frame
 is compared with the true view. Frames whose true view still resembles the first frame say little, so the score is the mean over

@@ -106,6 +106,7 @@ class RunSettings:
     sightline: str
     paper: PaperRecord | None = None
     model_files: dict[str, str] = field(default_factory=dict)
+    speed: str = "exact"
 
     def __post_init__(self) -> None:
         _require_protocol(self.protocol)

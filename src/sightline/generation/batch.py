@@ -74,8 +74,9 @@ def run_jobs(
     With context parallelism every process runs every job, since they share each video, and the first one writes.
     """
     shared = model.options.context_parallel != "none"
-    failed = []
-    for job in jobs if shared else jobs[rank::processes]:
+    failed, own = [], jobs if shared else jobs[rank::processes]
+    model.films = len(own)
+    for job in own:
         try:
             if _is_finished(model, job, overwrite):
                 _log.info("%s is finished: left as it is.", job.output)

@@ -14,9 +14,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from sightline.backbones.config_files import Configs
-from sightline.backbones.families import LTX2, SANA_WM, Family, family_of_config, patch_size
+from sightline.backbones.families import LTX2, SANA_WM, WAN, Family, family_of_config, patch_size
 from sightline.backbones.hy_worldplay_memory import WINDOW
 from sightline.backbones.model_info import ModelInfo
+from sightline.backbones.speed import joins_offloaded
 from sightline.backbones.stock import EXPERTS
 from sightline.backbones.wan_configs import HY_WORLDPLAY
 from sightline.errors import SightlineError
@@ -64,8 +65,12 @@ def estimate(
     *,
     camera_guidance: bool = False,
     tiled: bool = False,
+    joined: bool = False,
+    narrow_vae: bool = False,
 ) -> Estimate:
-    """The memory for one video. camera_guidance: its two passes are one batch. tiled: the VAE decodes tile by tile."""
+    """The memory for one video. camera_guidance: its two passes are one batch. tiled: the VAE decodes tile by tile. joined: the
+    two passes of text guidance are one batch where the film is not too large for that (`joins_offloaded`). narrow_vae: a VAE
+    in float32 decodes in bfloat16."""
     info, size = ModelInfo.from_configs(configs), dtype.itemsize
     family = family_of_config(configs[""])
     parts = {name: _on_meta(name, config, family) for name, config in configs.items() if name}
@@ -76,6 +81,7 @@ def estimate(
     frames = min(grid.frames, WINDOW + info.latent_chunk) if info.latent_chunk > 1 else grid.frames
     tokens = frames * grid.tokens_per_frame * (2 if camera_guidance else 1)
     tokens *= 2 if family in (LTX2, SANA_WM) else 1  # their text guidance is one batch too
+    tokens *= 2 if joined and family is WAN and joins_offloaded(grid.num_tokens) else 1
     if family is SANA_WM:
         denoising = tokens * transformer["hidden_size"] * _SANA_WM
     else:
@@ -89,7 +95,7 @@ def estimate(
     # Wan's VAE decodes one latent frame after the other; from the third on, all of its caches are full. LTX-2's decodes all.
     frames = 3 if family.float32_vae else grid.frames * patch[0]
     shape = (1, vae.config[family.latent_channels], frames, grid.rows * patch[1], grid.columns * patch[2])
-    decoding = _decoding_peak(vae, shape) * sizes["vae"] // 4 + 2 * video
+    decoding = _decoding_peak(vae, shape) * min(sizes["vae"], 2 if narrow_vae else 4) // 4 + 2 * video
     return Estimate(weights, blocks, denoising, decoding)
 
 

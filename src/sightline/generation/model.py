@@ -13,6 +13,7 @@ from tyro.conf import arg
 
 from sightline.errors import SightlineError
 from sightline.files import reason
+from sightline.speed_levels import DEFAULT_SPEED, Speed
 
 if TYPE_CHECKING:
     import torch
@@ -39,13 +40,13 @@ class ModelOptions:
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
     """Data type of the transformers and the text encoder; auto is bfloat16 on a GPU and float32 elsewhere. Wan's VAE
     always runs in float32."""
+    speed: Speed = DEFAULT_SPEED
+    """exact is diffusers' eager path, bit for bit; fast differs by rounding (fused kernels, compiled blocks where that repays,
+    VAE in bfloat16); faster adds FP8 products on newer GPUs; fastest also leaves out what changes little between steps
+    (docs/performance.md)."""
     offload: Literal["none", "model", "group", "sequential"] = "none"
-    """Keep weights in main memory and move them to the GPU when they are needed: whole models, groups of layers, or single
-    layers. none keeps everything on the GPU."""
-    compile: bool = False
-    """Compile the transformer's blocks: the first step is slow, the others are faster."""
-    fused: bool = False
-    """Use the fused kernels (`sl.accelerate`), on CUDA: about a tenth faster with --compile, equal up to rounding."""
+    """Keep weights in main memory and move them to the GPU when they are needed: whole models, groups of layers while the group
+    before computes, or single layers. none keeps everything on the GPU."""
     attention: Annotated[str | None, arg(metavar="BACKEND", help_behavior_hint="")] = None
     """Attention backend of diffusers, such as native, flash, _flash_3, sage or xformers."""
     tiled_decode: bool = False
@@ -76,6 +77,7 @@ class Model:
     processes: int = 1
     on_load: Callable[[AnyPipeline], None] = lambda pipe: None
     digests: dict[str, str] = field(default_factory=dict)  # of each component's weights, once they are loaded
+    films: int = 1  # that are going to be generated; compilation repays for many
     encoding: Encoding | None = None  # added untrained instead of camera weights, to measure what it costs
     _fitting: set[tuple[int, int, int, bool]] = field(default_factory=set)  # videos that were found to fit into memory
 
@@ -190,7 +192,9 @@ class Model:
         require_video_memory(*video)
         if self.configs is not None and not self._is_usual_lab_video(*video):
             tiled = self.options.tiled_decode
-            needed = estimate(self.configs, *video, self.dtype, camera_guidance=camera_guidance, tiled=tiled)
+            needed = estimate(
+                self.configs, *video, self.dtype, camera_guidance=camera_guidance, tiled=tiled, **self.savings()
+            )
             if "pipe" in self.__dict__ and self.options.offload == "none":
                 needed = replace(
                     needed, weights=dict.fromkeys(needed.weights, 0)
@@ -199,6 +203,14 @@ class Model:
             if needed.host > GIB:  # small models need no note
                 _log.info("%s", line)
         self._fitting.add((*video, camera_guidance))
+
+    def savings(self) -> dict[str, bool]:
+        """What the speed level changes of the memory that a video needs."""
+        fast = self.options.speed != "exact"
+        return {
+            "joined": fast and self.options.offload in ("group", "sequential"),
+            "narrow_vae": fast and self.device.type == "cuda",
+        }
 
     def _is_usual_lab_video(self, num_frames: int, width: int, height: int) -> bool:
         """Whether the shipped model makes a video no larger than its own, for which a fraction of a GiB is enough."""
@@ -242,7 +254,9 @@ class Model:
     @classmethod
     def of(cls, pipe: AnyPipeline) -> Model:
         """The model of a pipeline that the caller has loaded and placed."""
-        model = cls(ModelOptions(), device=pipe.device)
+        from sightline.backbones.speed import speed_of
+
+        model = cls(ModelOptions(speed=speed_of(pipe)), device=pipe.device)
         model.__dict__["pipe"] = pipe
         model._note_digests(pipe)
         model.__dict__["configs"] = None  # it may be any model
@@ -265,11 +279,11 @@ class Model:
         options, device = self.options, self.device
         if options.tiled_decode:
             pipe.vae.enable_tiling()
-        for model in models:
-            if options.fused:
-                from sightline.backbones import accelerate
+        if options.speed != "exact":
+            from sightline.backbones.speed import turn_on
 
-                accelerate.accelerate(model)
+            turn_on(pipe, options.speed, self.films, device)  # before whatever wraps a module
+        for model in models:
             if options.attention is not None:
                 model.set_attention_backend(options.attention)
             if options.context_parallel != "none":
@@ -283,15 +297,12 @@ class Model:
         elif options.offload == "sequential":
             pipe.enable_sequential_cpu_offload(device=device)
         elif options.offload == "group":
-            pipe.enable_group_offload(onload_device=device, offload_type="leaf_level", use_stream=True)
-        if options.compile:
-            for model in models:
-                model.compile_repeated_blocks(fullgraph=options.offload == "none")
+            from sightline.generation.offload import offload_groups
+
+            offload_groups(pipe, device)
 
     def settings(self) -> dict[str, Any]:
         """The model's part of a settings.json."""
-        from sightline.kernels import why_not
-
         options = self.options
         return {
             "name": options.model or "the lab model",
@@ -300,8 +311,7 @@ class Model:
             "dtype": str(self.dtype).removeprefix("torch."),
             "device": self.device.type,
             "offload": options.offload,
-            "compile": options.compile,
-            "fused": options.fused and why_not(self.device, self.dtype) is None,
+            "speed": options.speed,
             "attention": options.attention or "native",
             "tiled_decode": options.tiled_decode,
             "context_parallel": self.processes if options.context_parallel != "none" else 1,

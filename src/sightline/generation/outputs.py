@@ -20,7 +20,7 @@ from sightline.documents import read_json
 from sightline.errors import SightlineError
 from sightline.figures import contact_sheet, picture_or_warning, side_by_side
 from sightline.files import atomic_folder, require_empty, write_atomic
-from sightline.generation.generate import generate
+from sightline.generation.generate import generate, speed_of_film
 from sightline.generation.job import DEFAULT_MOVE, Job
 from sightline.generation.model import Model
 from sightline.generation.plan import Plan, make_plan
@@ -76,6 +76,7 @@ def request(model: Model, job: Job) -> dict[str, Any]:
         "camera": None if options.camera is None else str(options.camera),
         "weights": model.files,
         "dtype": options.dtype,
+        "speed": options.speed,
         "sha256": {name: file_digest(file) for name, file in files.items() if file is not None and file.is_file()},
     }
 
@@ -166,6 +167,7 @@ def _write(folder: Path, model: Model, job: Job, plan: Plan, video: np.ndarray, 
     trajectory.save(folder / "trajectory.json")
     result["video_sha256"] = file_digest(folder / "video.mp4")
     result["seconds"] = round(time.monotonic() - started, 1)
+    speed = speed_of_film(model.pipe, model.info, trajectory, plan.num_inference_steps, plan.guidance_scale)
     settings = {
         "request": request(model, job),
         "generated": {
@@ -184,6 +186,7 @@ def _write(folder: Path, model: Model, job: Job, plan: Plan, video: np.ndarray, 
             "seed": job.seed,
         },
         "model": model.settings(),
+        "speed": speed.settings(),
         "versions": _versions(),
         "result": result,
     }

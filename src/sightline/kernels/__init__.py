@@ -10,9 +10,11 @@
     camera_backward_triton.py its gradient of the weights of SCoPE or Sweep
     qk_common_triton.py       code that these share
     modulation_triton.py      kernels of `modulate` and `add_gated`: norms and residuals modulated by timestep
+    quantize_triton.py        the kernel of `quantize_rows`: numbers in FP8 with a scale for each row
     tiles_triton.py           how all kernels divide their work into tiles and runs
 
-The fused operations run only after `sightline.accelerate` was called. The eager path is the pretrained model bit for bit.
+The fused operations run only after `sightline.accelerate` or `sightline.set_speed` was called. The eager path is the pretrained
+model bit for bit.
 """
 
 from __future__ import annotations
@@ -45,4 +47,13 @@ def why_not(device: torch.device, dtype: torch.dtype) -> str | None:
         return f"the model is on {device.type}, and the kernels are for CUDA"
     if dtype not in DTYPES:
         return f"the model computes in {dtype}, and the kernels in bfloat16, float16 or float32"
+    return None
+
+
+def why_no_fp8(device: torch.device) -> str | None:
+    """Why matrix products cannot run in FP8 on this device, in a few words, or None if they can."""
+    if device.type != "cuda" or torch.version.hip:
+        return "FP8 needs a GPU of NVIDIA"
+    if torch.cuda.get_device_capability(device) < (9, 0):
+        return "FP8 with a scale for each row needs a GPU of compute capability 9.0 or newer"
     return None

@@ -103,6 +103,26 @@ def linear_gelu(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return torch._addmm_activation(bias, x.flatten(0, -2), weight.t(), use_gelu=True).unflatten(0, x.shape[:-1])
 
 
+@torch.library.custom_op("sightline::quantize_rows", mutates_args=())
+def quantize_rows(x: Tensor, gelu: bool) -> tuple[Tensor, Tensor]:
+    return _kernels(x, "quantize_triton").quantize_rows(x, gelu)
+
+
+def fp8_product(rows: Tensor, row_scales: Tensor, weight: Tensor, weight_scales: Tensor, bias: Tensor | None) -> Tensor:
+    """Not an operation of its own: a compiler knows torch's."""
+    if not rows.is_cuda:
+        return reference.fp8_product(rows, row_scales, weight, weight_scales, bias)
+    return torch._scaled_mm(
+        rows,
+        weight.t(),
+        scale_a=row_scales,
+        scale_b=weight_scales,
+        bias=bias,
+        out_dtype=torch.bfloat16,
+        use_fast_accum=True,
+    )
+
+
 # -- shapes for compilers. Results are contiguous whatever the strides of the arguments ----------------------------------
 
 
@@ -151,6 +171,12 @@ def _(grad: Tensor, y: Tensor, gate: Tensor, index: Tensor) -> tuple[Tensor, Ten
 @linear_gelu.register_fake
 def _(x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return x.new_empty(*x.shape[:-1], len(weight))
+
+
+@quantize_rows.register_fake
+def _(x: Tensor, gelu: bool) -> tuple[Tensor, Tensor]:
+    rows = x.flatten(0, -2)
+    return rows.new_empty(rows.shape, dtype=reference.FP8), rows.new_empty(len(rows), 1, dtype=torch.float32)
 
 
 # -- gradients --------------------------------------------------------------------------------------------------------

@@ -150,3 +150,34 @@ def _by_row(values: Tensor, index: Tensor, rows: int) -> Tensor:  # [B, N, dim],
 
 def _exact(x: Tensor) -> torch.dtype:
     return torch.promote_types(x.dtype, torch.float32)
+
+
+# -- FP8 ------------------------------------------------------------------------------------------------------------------
+
+FP8 = torch.float8_e4m3fn
+FP8_MAX = 448.0  # its largest number
+FP8_SMALLEST = 1e-12  # a row with no larger magnitude is nothing but zeros
+
+
+def quantize_rows(
+    x: Tensor,  # [..., K]
+    gelu: bool,  # apply the tanh form of GELU first
+) -> tuple[Tensor, Tensor]:  # [rows, K] in FP8, [rows, 1] in float32
+    """Each row divided by its scale, which makes its largest magnitude FP8's largest number. No gradient."""
+    rows = x.flatten(0, -2).float()
+    if gelu:
+        rows = F.gelu(rows, approximate="tanh")
+    scales = rows.abs().amax(-1, keepdim=True).clamp_min(FP8_SMALLEST) / FP8_MAX
+    return (rows / scales).clamp(-FP8_MAX, FP8_MAX).to(FP8), scales
+
+
+def fp8_product(
+    rows: Tensor,  # [M, K] in FP8
+    row_scales: Tensor,  # [M, 1]
+    weight: Tensor,  # [N, K] in FP8
+    weight_scales: Tensor,  # [1, N]
+    bias: Tensor | None,  # [N] bfloat16
+) -> Tensor:  # [M, N] bfloat16
+    """The product of two scaled matrices, summed in float32 and rounded once."""
+    product = (rows.float() @ weight.float().t()) * row_scales * weight_scales
+    return (product if bias is None else product + bias.float()).bfloat16()

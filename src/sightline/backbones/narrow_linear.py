@@ -1,0 +1,100 @@
+"""Linear layers that compute in fewer bits than the model around them: bfloat16 on a CPU, FP8 on a GPU.
+
+The stream of activations keeps its dtype. Only the operands of the matrix products are rounded, which is where the time goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from sightline.kernels import ops, reference
+
+_ALIGNMENT = 16  # FP8 products need multiples of this in both sizes
+_NARROW_FROM = 2**16  # parameters of a layer; smaller ones gain nothing
+_PROMPT = (".attn2.to_k", ".attn2.to_v")  # these run over the few tokens of the prompt
+# Nothing scales the text's attention down before it is added, so that its rounding weighs most, and it is an eighth of the work
+# (benchmarks/fp8_error.py).
+_TEXT = (".attn2.",)
+
+
+class Bfloat16Linear(nn.Linear):
+    """A linear layer whose product runs in bfloat16, which CPUs with AVX-512 BF16 or AMX compute at twice the speed or more."""
+
+    def forward(self, x: Tensor) -> Tensor:  # [..., K] -> [..., N] in the dtype of x
+        return F.linear(x.bfloat16(), self.weight, self.bias).to(x.dtype)
+
+    @classmethod
+    def convert(cls, linear: nn.Linear) -> nn.Linear:
+        """Change a layer in place."""
+        linear.__class__ = cls
+        return linear.to(torch.bfloat16)
+
+
+class Fp8Linear(nn.Module):
+    """A linear layer whose product runs in FP8, without gradients.
+
+    The weight was rounded once, with a scale for each output. Inputs are rounded in every call, with a scale for each token.
+    """
+
+    weight: Tensor  # [N, K] in FP8
+    weight_scales: Tensor  # [1, N] in float32
+
+    def __init__(self, linear: nn.Linear, device: torch.device) -> None:
+        """device: where the weight is rounded, which takes long on a CPU. The layer stays where it is."""
+        super().__init__()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        place = linear.weight.device
+        numbers, scales = reference.quantize_rows(linear.weight.detach().to(device), False)
+        self.register_buffer("weight", numbers.to(place))
+        self.register_buffer("weight_scales", scales.t().contiguous().to(place))
+        bias = linear.bias
+        self.bias = None if bias is None else nn.Parameter(bias.detach().bfloat16(), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:  # [..., K] -> [..., N] in the dtype of x
+        return self.product(ops.quantize_rows(x, False), x)
+
+    def product(self, quantized: tuple[Tensor, Tensor], like: Tensor) -> Tensor:
+        """The layer's output from its input in FP8. like: a tensor [..., any] with the tokens' dimensions and the dtype."""
+        out = ops.fp8_product(*quantized, self.weight, self.weight_scales, self.bias)
+        return out.unflatten(0, like.shape[:-1]).to(like.dtype)
+
+    def after_gelu(self, x: Tensor) -> Tensor:  # [..., K] before GELU -> [..., N]
+        """The layer after the tanh form of GELU, which is applied while its input is rounded."""
+        return self.product(ops.quantize_rows(x, True), x)
+
+    def extra_repr(self) -> str:
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+
+
+def to_bfloat16(blocks: nn.Module) -> int:
+    """Let the large linear layers of a transformer's blocks compute in bfloat16; returns how many there are."""
+    return _replace(blocks, Bfloat16Linear.convert, _PROMPT)
+
+
+def to_fp8(blocks: nn.Module, device: torch.device) -> int:
+    """Let the large linear layers of self-attention and feed-forward compute in FP8; returns how many there are. The weights that
+    they replace are freed. device: where the blocks are going to compute."""
+    return _replace(blocks, partial(Fp8Linear, device=device), _TEXT, _ALIGNMENT)
+
+
+def _replace(
+    blocks: nn.Module, make: Callable[[nn.Linear], nn.Module], kept: tuple[str, ...], alignment: int = 1
+) -> int:
+    """kept: parts of the names of layers that stay as they are."""
+    count = 0
+    for name, layer in list(blocks.named_modules()):
+        # Layers of other classes, and those inside of adapters, have a reason to compute as they do. The camera's small weights
+        # stay exact.
+        if type(layer) is not nn.Linear or any(part in name for part in (*kept, "camera_encoding", ".base_layer")):
+            continue
+        if layer.weight.numel() < _NARROW_FROM or layer.in_features % alignment or layer.out_features % alignment:
+            continue
+        parent, _, last = name.rpartition(".")
+        setattr(blocks.get_submodule(parent), last, make(layer))
+        count += 1
+    return count

@@ -1,0 +1,231 @@
+"""`sl.set_speed`: trade exactness for time. One name decides which of the fast paths a pipeline takes.
+
+    exact     the eager path, bit for bit that of diffusers
+    fast      fused kernels, compiled blocks where a film is long enough, the VAE's decoder in bfloat16; differs by rounding
+    faster    also matrix products in FP8
+    fastest   also a cache, which leaves out most blocks in steps where the first one changes little
+
+What a machine or a model cannot do is left out, and `describe` says what is used. On a CPU, `fast` computes the products of the
+linear layers in bfloat16, and nothing is compiled or in FP8.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from types import MethodType
+from typing import Any
+
+import torch
+from diffusers import AutoencoderKLWan, FirstBlockCacheConfig, WanTransformer3DModel
+from diffusers.hooks.group_offloading import _is_group_offload_enabled
+
+from sightline.backbones.accelerate import accelerate
+from sightline.backbones.fast_vae import decode_in_bfloat16
+from sightline.backbones.flops import forward_flops
+from sightline.backbones.narrow_linear import to_bfloat16, to_fp8
+from sightline.backbones.stock import AnyPipeline, WanImageToVideoPipeline, WanPipeline, experts
+from sightline.errors import SightlineError
+from sightline.kernels import why_no_fp8, why_not
+from sightline.speed_levels import SPEEDS, Speed, check_speed
+
+_log = logging.getLogger("sightline")
+# Operations of all films of a run from which compiled blocks repay. Estimated, not measured: a compilation that is cached on disk
+# takes about 5 s, compiled blocks save about a tenth, and an H200 computes about 7e14 operations per second.
+COMPILE_FROM_FLOPS = 3e16
+# Tokens of a pass below which a GPU waits for the launches of kernels, so that two guidance passes cost little more than one.
+JOIN_BELOW_TOKENS = 4096
+# Tokens of a pass below which copying offloaded weights takes longer than computing with them: 7e14 operations per second over
+# 5e10 bytes per second. Both passes in one batch then need the copy once. Estimated, not measured.
+JOIN_OFFLOADED_BELOW_TOKENS = 16384
+# Pipelines that take encoded prompts and call their transformer once for each side of guidance; those derived from them may not.
+PLAIN_PIPELINES: tuple[type, ...] = (WanPipeline, WanImageToVideoPipeline)
+# Relative change of the first block's residual below which the other blocks are left out (docs/records/performance.md).
+CACHE_THRESHOLD = 0.15
+
+
+@dataclass(frozen=True)
+class _Setting:
+    """What `set_speed` has turned on. used: in words. films: how many are expected. compiled: whether blocks can compile."""
+
+    speed: Speed
+    used: tuple[str, ...]
+    films: int
+    compiled: bool
+
+
+@dataclass(frozen=True)
+class FilmSpeed:
+    """How one film runs. compiled: its blocks are compiled. joined: both guidance passes are one batch."""
+
+    speed: Speed = "exact"
+    used: tuple[str, ...] = ()
+    compiled: bool = False
+    joined: bool = False
+
+    def describe(self) -> str:
+        """One line for the console."""
+        parts = [*self.used, *(["compiled blocks"] if self.compiled else [])]
+        parts += ["both guidance passes in one batch"] if self.joined else []
+        return f"speed {self.speed}: {', '.join(parts) or 'the eager path'}"
+
+    def settings(self) -> dict[str, Any]:
+        """For a settings.json."""
+        return {"level": self.speed, "used": list(self.used), "compiled": self.compiled, "joined_guidance": self.joined}
+
+
+def set_speed(pipe: AnyPipeline, speed: Speed, *, films: int = 1) -> AnyPipeline:
+    """Choose a speed level for a pipeline, in place, and return it. docs/performance.md says what each costs.
+
+    speed: exact, fast, faster or fastest. From exact any level can be chosen, once: the others round weights.
+    films: how many are going to be generated. With more of them, compilation repays earlier.
+    Call it after the pipeline is on its device, and before offloading.
+    """
+    earlier = speed_of(pipe)
+    if check_speed(speed) == earlier:
+        return pipe
+    if earlier != "exact":
+        raise SightlineError(
+            f"speed is {speed!r} but the pipeline runs at {earlier!r}, whose weights are rounded: expected a pipeline that is "
+            "loaded anew."
+        )
+    turn_on(pipe, speed, films, pipe.device)
+    return pipe
+
+
+def turn_on(pipe: AnyPipeline, speed: Speed, films: int, device: torch.device) -> None:
+    """Turn on what the level has and the device can. device: where the pipeline is going to compute."""
+    level, models, used = SPEEDS.index(speed), list(experts(pipe).values()), []
+    compiles = level > 0 and device.type == "cuda"
+    if level >= 1 and device.type == "cuda":
+        used += _fuse(models, device)
+    if level >= 1 and device.type == "cpu" and cpu_has_bfloat16():
+        used += _narrow(models, to_bfloat16, "linear layers in bfloat16")
+    if level >= 1 and isinstance(pipe.vae, AutoencoderKLWan) and (device.type == "cuda" or cpu_has_bfloat16()):
+        decode_in_bfloat16(pipe.vae)
+        used.append("VAE decoding in bfloat16")
+    if level >= 2 and why_no_fp8(device) is None:
+        used += _narrow(models, partial(to_fp8, device=device), "linear layers in FP8")
+    if compiles:
+        for model in models:
+            compile_blocks(model)
+    if level >= 3:
+        used += _cache(models)
+    for model in models:
+        model._sightline_speed = _Setting(speed, tuple(used), films, compiles)
+
+
+def speed_of(pipe: AnyPipeline) -> Speed:
+    """The level that `set_speed` has chosen."""
+    return _setting(pipe).speed
+
+
+def film_speed(pipe: AnyPipeline, tokens: int, passes: int, guided: bool) -> FilmSpeed:
+    """How a film of this size runs. passes: of a transformer, all steps and both sides of guidance together."""
+    setting, model = _setting(pipe), next(iter(experts(pipe).values()))
+    if setting.speed == "exact":
+        return FilmSpeed()
+    repays = _forward_flops(model, tokens) * passes * setting.films >= COMPILE_FROM_FLOPS
+    compiled = setting.compiled and repays and not _is_moved_by_layer(model)
+    joined = guided and type(pipe) in PLAIN_PIPELINES
+    joined = joined and getattr(model, "_parallel_config", None) is None
+    few = tokens < JOIN_BELOW_TOKENS and model.device.type == "cuda"
+    joined = joined and (few or (_is_offloaded(model) and joins_offloaded(tokens)))
+    return FilmSpeed(setting.speed, setting.used, compiled, joined)
+
+
+def joins_offloaded(tokens: int) -> bool:
+    """Whether both guidance passes of a film are one batch where weights are offloaded."""
+    return tokens < JOIN_OFFLOADED_BELOW_TOKENS
+
+
+@contextmanager
+def running(pipe: AnyPipeline, film: FilmSpeed) -> Iterator[None]:
+    """While a film is generated: its blocks run compiled or not, and a cache starts empty. Logs what the film uses, unless the
+    last one used the same."""
+    setting, first = _setting(pipe), next(iter(experts(pipe).values()))
+    if film != getattr(first, "_sightline_film", FilmSpeed()):
+        first._sightline_film = film
+        _log.info("%s", film.describe())
+    for model in experts(pipe).values() if setting.speed == SPEEDS[-1] else ():
+        model._reset_stateful_cache()  # a film that was cancelled leaves its last step behind
+    eager = torch.compiler.set_stance("force_eager") if setting.compiled and not film.compiled else nullcontext()
+    with eager:
+        yield
+
+
+def compile_blocks(model: Any, **options: Any) -> None:
+    """Compile the repeated blocks of a transformer when they are first called. options: of torch.compile.
+
+    Unlike `compile_repeated_blocks`, this compiles what a block computes and not the hooks around it, so that caches and
+    offloading of whole blocks can be added afterwards.
+    """
+    # torch's own place is emptied when a machine starts; compiled code is worth keeping between runs.
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path.home() / ".cache" / "sightline" / "compiled"))
+    for block in model.modules():
+        if type(block).__name__ in (model._repeated_blocks or ()):
+            block_class: Any = type(block)
+            block.forward = MethodType(_compiled(block_class, **options), block)
+
+
+@cache
+def _compiled(block_class: Any, **options: Any) -> Any:
+    """One compiled function for all blocks of a class, which share what was compiled. Each size of video is compiled alone."""
+    return torch.compile(block_class.forward, dynamic=False, **options)
+
+
+def cpu_has_bfloat16() -> bool:
+    """Whether this CPU has instructions for products in bfloat16; without them they are slower than in float32."""
+    return any(getattr(torch.cpu, name, bool)() for name in ("_is_avx512_bf16_supported", "_is_amx_tile_supported"))
+
+
+def _setting(pipe: AnyPipeline) -> _Setting:
+    model = next(iter(experts(pipe).values()), None)
+    return getattr(model, "_sightline_speed", None) or _Setting("exact", (), 1, False)
+
+
+def _forward_flops(model: Any, tokens: int) -> float:
+    if "ffn_dim" in model.config:
+        return forward_flops(model.config, tokens)
+    # A transformer of another form: its products with weights, without attention.
+    return 2.0 * tokens * sum(parameter.numel() for parameter in model.parameters())
+
+
+def _fuse(models: list[Any], device: torch.device) -> list[str]:
+    ours = [model for model in models if isinstance(model, WanTransformer3DModel)]
+    if not ours or why_not(device, ours[0].dtype) is not None:
+        return []
+    for model in ours:
+        accelerate(model)
+    return ["fused kernels"]
+
+
+def _narrow(models: list[Any], narrow: Any, words: str) -> list[str]:
+    count = sum(narrow(model.blocks) for model in models if isinstance(model, WanTransformer3DModel))
+    return [words] if count else []
+
+
+def _cache(models: list[Any]) -> list[str]:
+    ours = [model for model in models if isinstance(model, WanTransformer3DModel) and len(model.blocks) > 2]
+    for model in ours:
+        model.enable_cache(FirstBlockCacheConfig(threshold=CACHE_THRESHOLD))
+    return ["first-block cache"] if ours else []
+
+
+def _is_offloaded(model: Any) -> bool:
+    """Whether weights are moved to the GPU in every pass."""
+    return _is_group_offload_enabled(model) or _is_moved_by_layer(model)
+
+
+def _is_moved_by_layer(model: Any) -> bool:
+    """Whether hooks inside the blocks move weights, which a compiler cannot look through."""
+    blocks = getattr(model, "blocks", None)
+    return blocks is not None and any(
+        hasattr(layer, "_hf_hook") or (layer is not blocks[0] and hasattr(layer, "_diffusers_hook"))
+        for layer in blocks[0].modules()
+    )

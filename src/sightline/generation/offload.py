@@ -1,0 +1,31 @@
+"""Offloading of groups of layers: weights wait in main memory, and while one group computes, the next one is copied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from diffusers.hooks import apply_group_offloading
+from torch import nn
+
+from sightline.backbones.stock import AnyPipeline, experts
+
+
+def offload_groups(pipe: AnyPipeline, device: torch.device) -> None:
+    """Keep a pipeline's weights in pinned main memory and copy them to the device on a stream of their own.
+
+    Transformers move block by block: there are few copies, and a compiler sees whole blocks. All else moves layer by layer,
+    since the blocks of text encoders and VAEs lie too deep for diffusers to find.
+    """
+    overlapped: dict[str, Any] = {"onload_device": device, "use_stream": True, "record_stream": True}
+    transformers = experts(pipe)
+    for name, part in pipe.components.items():
+        if name in transformers and _starts_with_its_blocks(part):
+            part.enable_group_offload(offload_type="block_level", num_blocks_per_group=1, **overlapped)
+        elif isinstance(part, nn.Module):
+            apply_group_offloading(part, offload_type="leaf_level", **overlapped)
+
+
+def _starts_with_its_blocks(model: Any) -> bool:
+    """Whether no layer of a block is called before the block itself, whose weights are not there yet."""
+    return not any("embed" in layer.stages for layer in getattr(model, "encoding_layers", ())[:1])

@@ -1,0 +1,216 @@
+"""Speed levels: what each turns on, that exact stays exact, and that the others differ by their rounding alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import sightline as sl
+from sightline import kernels
+from sightline.backbones import speed
+from sightline.backbones.fast_vae import ChannelsLastNorm, decode_in_bfloat16
+from sightline.backbones.flops import forward_flops
+from sightline.backbones.narrow_linear import Bfloat16Linear, Fp8Linear, to_bfloat16, to_fp8
+from sightline.backbones.speed import FilmSpeed, compile_blocks, film_speed, running, set_speed, speed_of
+from sightline.backbones.tiny import tiny_by_name
+from sightline.backbones.wan_configs import I2V_A14B, TI2V_5B
+from sightline.errors import SightlineError
+from sightline.images import psnr
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture
+def bfloat16_cpu(monkeypatch):
+    """As on a CPU with instructions for bfloat16, whatever this one has."""
+    monkeypatch.setattr(speed, "cpu_has_bfloat16", lambda: True)
+
+
+def tiny():
+    pipe = tiny_by_name("tiny:ti2v-5b")
+    pipe.set_progress_bar_config(disable=True)
+    return pipe
+
+
+def wide_model(layers: int = 3) -> nn.Module:
+    """Wide enough that its linear layers count as large."""
+    torch.manual_seed(0)
+    return speed.WanTransformer3DModel(
+        num_attention_heads=4, attention_head_dim=64, ffn_dim=512, num_layers=layers, text_dim=32, in_channels=4, out_channels=4,
+        freq_dim=32, rope_max_seq_len=32,
+    ).eval()  # fmt: skip
+
+
+def inputs(batch: int = 1) -> dict:
+    generator = torch.Generator().manual_seed(1)
+    return {
+        "hidden_states": torch.randn(batch, 4, 2, 8, 8, generator=generator),
+        "timestep": torch.full((batch,), 500.0),
+        "encoder_hidden_states": torch.randn(batch, 6, 32, generator=generator),
+        "return_dict": False,
+    }
+
+
+@torch.no_grad()
+def output(model: nn.Module) -> torch.Tensor:
+    return model(**inputs())[0]
+
+
+def relative(one: torch.Tensor, other: torch.Tensor) -> float:
+    return float((one - other).square().mean().sqrt() / other.square().mean().sqrt())
+
+
+def film(pipe, **options) -> np.ndarray:
+    trajectory = sl.moves.pan(20, frames=9, width=64, height=64)
+    image = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    return sl.generate(pipe, image, "a room", trajectory, num_inference_steps=2, blind=True, **options)
+
+
+def test_exact_changes_nothing():
+    pipe = tiny()
+    before = {name: module.__class__ for name, module in pipe.transformer.named_modules()}
+    assert set_speed(pipe, "exact") is pipe and speed_of(pipe) == "exact"
+    assert {name: module.__class__ for name, module in pipe.transformer.named_modules()} == before
+    assert film_speed(pipe, 10**6, 100, True) == FilmSpeed()
+
+
+def test_a_level_can_be_chosen_once(bfloat16_cpu):
+    pipe = set_speed(tiny(), "fast")
+    assert set_speed(pipe, "fast") is pipe
+    with pytest.raises(SightlineError, match="speed is 'exact' but the pipeline runs at 'fast'"):
+        set_speed(pipe, "exact")
+    with pytest.raises(SightlineError, match="speed is 'quick': expected one of exact, fast, faster, fastest"):
+        set_speed(tiny(), "quick")
+
+
+@pytest.mark.parametrize("level", ["fast", "faster", "fastest"])
+def test_a_film_at_each_level_lies_close_to_the_exact_one(level, bfloat16_cpu):
+    exact = film(tiny(), guidance_scale=1.0)
+    fast = film(set_speed(tiny(), level), guidance_scale=1.0)
+    assert fast.shape == exact.shape and psnr(fast, exact).mean() > 45
+
+
+def test_what_is_used_is_said_once(bfloat16_cpu, caplog):
+    pipe = set_speed(tiny(), "fast")
+    with caplog.at_level("INFO", "sightline"):
+        film(pipe)
+        film(pipe)
+    lines = [record.message for record in caplog.records if "speed" in record.message]
+    assert lines == ["speed fast: VAE decoding in bfloat16"]  # its linear layers are too small to gain
+
+
+def test_products_in_bfloat16_differ_by_rounding():
+    model = wide_model()
+    exact = output(model)
+    assert to_bfloat16(model.blocks) == 3 * 8  # all but the keys and values of the prompt
+    assert type(model.blocks[0].attn2.to_k) is nn.Linear and type(model.blocks[0].ffn.net[2]) is Bfloat16Linear
+    fast = output(model)
+    assert fast.dtype == torch.float32 and 0 < relative(fast, exact) < 0.01
+
+
+def test_products_in_fp8_lie_within_three_percent():
+    model = wide_model()
+    exact = output(model)
+    assert to_fp8(model.blocks, CPU) == 3 * 6  # self-attention and feed-forward
+    assert type(model.blocks[0].attn2.to_q) is nn.Linear
+    layer = model.blocks[0].attn1.to_q
+    assert type(layer) is Fp8Linear and layer.weight.dtype == torch.float8_e4m3fn
+    assert 0 < relative(output(model), exact) < 0.03
+
+
+def test_gelu_is_applied_while_the_input_of_a_layer_is_rounded():
+    torch.manual_seed(0)
+    layer, x = Fp8Linear(nn.Linear(64, 32), CPU), torch.randn(2, 5, 64)
+    expected = layer(nn.functional.gelu(x, approximate="tanh"))
+    assert relative(layer.after_gelu(x), expected) < 1e-2
+
+
+@pytest.mark.skipif(not kernels.INTERPRETED, reason="Triton's interpreter is off")
+def test_fused_kernels_fp8_and_a_compiler_agree_with_fp8_alone():
+    """What `faster` turns on, with the kernels in Triton's interpreter and the graph that a compiler captures."""
+    model = wide_model(2)
+    to_fp8(model.blocks, CPU)
+    expected = output(model)
+    sl.accelerate(model)
+    assert relative(output(model), expected) < 0.01  # the GELU is not rounded before it becomes FP8
+    fused = output(model)
+    compile_blocks(model, backend="aot_eager", fullgraph=True)
+    torch.testing.assert_close(output(model), fused)
+
+
+@torch.no_grad()
+def test_the_vae_decodes_in_bfloat16_with_and_without_tiles():
+    vae = tiny().vae
+    latents = torch.randn(1, vae.config.z_dim, 3, 4, 4)
+    exact = vae.decode(latents, return_dict=False)[0]
+    decode_in_bfloat16(vae)
+    assert vae.dtype == torch.float32 and vae.decoder.conv_in.weight.dtype == torch.bfloat16
+    assert any(type(layer) is ChannelsLastNorm for layer in vae.decoder.modules())
+    fast = vae.decode(latents, return_dict=False)[0]
+    assert fast.dtype == torch.float32 and relative(fast, exact) < 0.02
+    vae.enable_tiling()
+    assert vae.decode(latents, return_dict=False)[0].dtype == torch.float32
+
+
+def test_blocks_share_what_was_compiled_and_a_cache_stays_outside():
+    from torch._dynamo.testing import CompileCounter
+
+    model, counter = wide_model(), CompileCounter()
+    exact = output(model)
+    compile_blocks(model, backend=counter)
+    assert torch.equal(output(model), exact)
+    assert counter.frame_count == 1  # one graph for three blocks
+    model.enable_cache(speed.FirstBlockCacheConfig(threshold=0.05))
+    with model.cache_context("cond"):
+        first, second = output(model), output(model)
+    assert counter.frame_count == 1 and torch.equal(first, exact)
+    torch.testing.assert_close(second, exact)  # the first block has not changed, so the others were left out
+    with torch.compiler.set_stance("force_eager"):
+        model._reset_stateful_cache()
+        with model.cache_context("cond"):
+            assert torch.equal(output(model), exact)
+
+
+def test_compilation_waits_until_it_repays(monkeypatch):
+    pipe = tiny()
+    pipe.transformer._sightline_speed = speed._Setting("fast", (), 1, True)
+    flops = forward_flops(pipe.transformer.config, 100)
+    monkeypatch.setattr(speed, "COMPILE_FROM_FLOPS", 50 * flops)
+    assert not film_speed(pipe, 100, 49, False).compiled and film_speed(pipe, 100, 50, False).compiled
+    pipe.transformer._sightline_speed = speed._Setting("fast", (), 10, True)  # ten films
+    assert film_speed(pipe, 100, 5, False).compiled
+    with running(pipe, FilmSpeed("fast")):
+        pass
+
+
+def test_a_cancelled_film_leaves_no_cache_behind(bfloat16_cpu):
+    def cancel(_pipe, step, _timestep, tensors):
+        if step == 1:
+            raise KeyboardInterrupt
+        return tensors
+
+    def with_three_blocks():
+        pipe = tiny()
+        config = {**pipe.transformer.config, "num_layers": 3}
+        torch.manual_seed(0)
+        pipe.register_modules(transformer=speed.WanTransformer3DModel.from_config(config).eval())
+        return set_speed(pipe, "fastest")
+
+    pipe = with_three_blocks()
+    assert "first-block cache" in speed._setting(pipe).used
+    with pytest.raises(KeyboardInterrupt):
+        film(pipe, callback_on_step_end=cancel)
+    assert np.array_equal(film(pipe), film(with_three_blocks()))
+
+
+def test_the_operations_of_a_pass_are_those_of_its_products():
+    model = wide_model(1)
+    with torch.utils.flop_counter.FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(**inputs())
+    assert forward_flops(model.config, 32, 6) == pytest.approx(counter.get_total_flops(), rel=0.05)
+    per_token = {
+        name: forward_flops(config.transformer, 1, 1) / 2 for name, config in (("5b", TI2V_5B), ("14b", I2V_A14B))
+    }
+    assert per_token["5b"] == pytest.approx(5e9, rel=0.1) and per_token["14b"] == pytest.approx(14e9, rel=0.1)
