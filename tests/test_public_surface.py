@@ -34,6 +34,7 @@ SURFACE = [
     "save_pipeline_camera",
     "save_video",
     "se3",
+    "set_speed",
 ]
 
 

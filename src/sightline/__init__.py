@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from sightline.backbones.camera_weights import load_camera, save_camera
     from sightline.backbones.models import add_camera
     from sightline.backbones.pipelines import load_pipeline
+    from sightline.backbones.speed import set_speed
     from sightline.backbones.wan import CameraWanTransformer3DModel
     from sightline.cameras import lens, moves, plucker, se3
     from sightline.cameras.tokens import CameraTokens
@@ -62,6 +63,7 @@ _NAMES = {
     "attach_camera": "sightline.backbones.attach",
     "load_pipeline": "sightline.backbones.pipelines",
     "save_pipeline_camera": "sightline.backbones.attach",
+    "set_speed": "sightline.backbones.speed",
     "save_video": "sightline.video",
 }
 
@@ -91,6 +93,7 @@ __all__ = [
     "save_pipeline_camera",
     "save_video",
     "se3",
+    "set_speed",
 ]
 
 

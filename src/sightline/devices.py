@@ -1,6 +1,9 @@
-"""Devices and dtypes that are given by name, refused before anything is loaded for them."""
+"""Devices and dtypes that are given by name, refused before anything is loaded for them; and threads of the CPU."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
@@ -31,3 +34,14 @@ def as_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dty
     if chosen is None or chosen not in _DTYPES.values():
         raise SightlineError(f"dtype is {dtype!r}: expected one of {', '.join(_DTYPES)}.")
     return chosen
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """torch on one thread of the CPU, for thousands of small operations, after each of which threads wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -74,7 +74,7 @@ def test_a_video_of_the_shipped_frame_and_the_same_bytes_again(run, capsys):
     }  # fmt: skip
     assert "wrote out" in capsys.readouterr().out
     report = settings()
-    assert report["generated"]["prompt"] == shipped_caption() and "orange box" in shipped_caption()
+    assert report["generated"]["prompt"] == shipped_caption() and "teal armchair" in shipped_caption()
     assert (
         report["generated"]["num_inference_steps"],
         report["generated"]["seed"],

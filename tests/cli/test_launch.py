@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from types import SimpleNamespace
 
@@ -47,3 +48,11 @@ def test_processes_share_the_gpus_where_there_are_more_of_them(gpus, processes, 
         monkeypatch.setenv(name, str(processes))
     assert launched().device == torch.device(device)
     assert chosen == ([torch.device(device)] if gpus and connects_as_cpu else [])
+
+
+def test_waiting_threads_sleep_unless_the_user_says_otherwise(monkeypatch):
+    monkeypatch.setattr(cli, "main", lambda: 0)
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    assert cli.command() == 0 and os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    assert cli.command() == 0 and os.environ["OMP_WAIT_POLICY"] == "ACTIVE"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -31,6 +32,9 @@ FAULT, INTERRUPTED = 2, 130  # exit codes
 
 def command() -> int:
     """The entry point of the shell command: runs `main` and cleans up before the process ends."""
+    # Before torch is imported: its threads on a CPU else spin while they wait for each other, and where other programs use the
+    # cores, too, a film then takes several times as long.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     code = main()
     distributed = sys.modules.get("torch.distributed")  # only where a verb has imported it: that takes seconds
     if code == 0 and distributed is not None and distributed.is_available() and distributed.is_initialized():

@@ -134,7 +134,16 @@ def _print_estimate(job: Job, options: ModelOptions) -> None:
     trajectory, camera_guidance = make_shot(job, model.info).trajectory, job.camera_guidance_scale != 1.0
     num_frames, width, height = len(trajectory), trajectory.width, trajectory.height
     untiled, tiled = (
-        estimate(model.configs, num_frames, width, height, model.dtype, camera_guidance=camera_guidance, tiled=tiled)
+        estimate(
+            model.configs,
+            num_frames,
+            width,
+            height,
+            model.dtype,
+            camera_guidance=camera_guidance,
+            tiled=tiled,
+            **model.savings(),
+        )
         for tiled in (False, True)
     )
     rows = [

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from sightline.figures.style import COLOURS, INK, LINE, QUIET, new_figure, save_figure
 
 _SIGNED, _POSITIVE = "RdBu_r", "viridis"
-_MAX_COLUMNS = 6  # latent frames of a video
+_MAX_COLUMNS = 9  # latent frames of a video: all of a film of 33 frames
 _MAX_HEADS = 4  # in a row
 
 
@@ -159,7 +159,9 @@ def _line(axes: Axes, line: np.ndarray, picture: tuple[int, int], shape: tuple[i
     if not len(line):
         return
     x, y = (line[:, i] * (shape[1 - i] / picture[1 - i]) - 0.5 for i in (0, 1))
-    axes.plot(x, y, color="#111418", lw=1.0, marker="o" if np.ptp(line) < 1e-6 else None, ms=3)
+    marker = "o" if np.ptp(line) < 1e-6 else None
+    for colour, thickness in (("white", 2.4), ("#111418", 1.0)):  # white around it, to be seen on any map
+        axes.plot(x, y, color=colour, lw=thickness, marker=marker, ms=2 + thickness)
     axes.set(xlim=(-0.5, shape[1] - 0.5), ylim=(shape[0] - 0.5, -0.5))
 
 
