@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -73,6 +75,24 @@ def test_pure_rotation():
     errors = pose_errors(answer.trajectory, clip.trajectory)
     assert errors.rot_err < 0.002 and errors.ate < 0.005  # metres; the room is 3 m deep
     assert answer.confidence > 0.7 and answer.trajectory.unit == "metre"
+
+
+def test_videos_in_one_batch_are_estimated_as_each_alone():
+    """Up to rounding, which differs between batches; also a wide lens, a video that is lost, and one of another length."""
+    clips = [render(small(move, amount)) for move, amount in ((moves.truck, 0.4), (moves.pan, 15), (moves.dolly, 0.5))]
+    wide = render(small(moves.pan, 15).replace(xi=0.5))
+    videos = [clip.frames for clip in (*clips, wide)] + [clips[0].frames[:5], clips[0].frames.copy()]
+    videos[-1][3:] = np.random.default_rng(0).integers(0, 256, videos[-1][3:].shape, dtype=np.uint8)
+    hints = [Hints(lens=clip.trajectory, depth=clip.depth, first=clip.frames[0]) for clip in (*clips, wide)]
+    hints += [replace(hints[0], lens=clips[0].trajectory.resampled(5)), hints[0]]
+    together = get_estimator("direct", videos_at_once=3).estimate_all(videos, hints)
+    assert [answer.trajectory is None for answer in together] == [False] * 5 + [True]
+    for video, of_video, answer in zip(videos, hints, together, strict=True):
+        alone = get_estimator("direct").estimate(video, of_video)
+        assert answer.failure == alone.failure and answer.details["keyframes"] == alone.details["keyframes"]
+        if alone.trajectory is not None and answer.trajectory is not None:
+            poses, expected = answer.trajectory.camera_to_world, alone.trajectory.camera_to_world
+            torch.testing.assert_close(poses, expected, atol=2e-3, rtol=0)
 
 
 def test_half_the_path_and_a_frozen_video():

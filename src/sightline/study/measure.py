@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.rendered_store import RenderedStore
 from sightline.encodings.scope import Scope
-from sightline.evaluation.estimators import Hints, open_estimator
+from sightline.evaluation.estimators import Hints, estimate_all, open_estimator
 from sightline.evaluation.lab_psnr import MOVED_BELOW
 from sightline.evaluation.metrics.similarity import ssim
 from sightline.evaluation.metrics.suite import Suite
@@ -129,9 +128,13 @@ class Measurer:
                 )
                 values |= {name: [finite(value) for value in of_clips] for name, of_clips in losses.items()}
             else:
-                clips[group] = [case.name for case in self.cases(group)]
-                score = self._video_scores if group == "video" else self._loop_scores
-                scores = [score(case, video) for case, video in self._generate(model, group)]
+                cases, videos = self.cases(group), self._generate(model, group)
+                clips[group] = [case.name for case in cases]
+                score, which = (self._video_scores, "generated") if group == "video" else (self._loop_scores, "loop")
+                posed = [i for i, case in enumerate(cases) if group != "video" or case.name in self._posed]
+                found = self._estimate([cases[i] for i in posed], [videos[i] for i in posed], which)
+                estimated = dict(zip(posed, found, strict=True))
+                scores = [score(cases[i], videos[i], estimated.get(i)) for i in range(len(cases))]
                 names = [name for name in METRICS if METRICS[name].group == group and self._is_measured(name)]
                 values |= {name: [finite(of_clip.get(name)) for of_clip in scores] for name in names}
         return clips, values
@@ -156,36 +159,37 @@ class Measurer:
             {names[index] for index in evenly_spaced(self.measure.poses, len(names))} if self.measure.poses else set()
         )
 
-    def _generate(self, model: Any, kind: Kind) -> Iterator[tuple[VideoCase, np.ndarray]]:
-        cases = self.cases(kind)
+    def _generate(self, model: Any, kind: Kind) -> list[np.ndarray]:
         videos = generate_videos(
-            model, self.encoder, cases, self.feed.empty_text,
+            model, self.encoder, self.cases(kind), self.feed.empty_text,
             num_inference_steps=self.measure.num_inference_steps, guidance_scale=self.measure.guidance_scale,
             batch_size=self.measure.batch_size, autocast=autocast(self.recipe, self.device),
         )  # fmt: skip
-        yield from zip(cases, videos, strict=True)
+        return list(videos)
 
-    def _estimate(self, case: VideoCase, video: np.ndarray, which: str) -> Trajectory | None:
-        hints = Hints(case.trajectory, case.depth, case.frames[0], f"{case.name.replace('/', '-')}-{which}")
-        found: Trajectory | None = self.estimator.estimate(video, hints).trajectory
-        return found
+    def _estimate(self, cases: list[VideoCase], videos: list[np.ndarray], which: str) -> list[Trajectory | None]:
+        hints = [
+            Hints(case.trajectory, case.depth, case.frames[0], f"{case.name.replace('/', '-')}-{which}")
+            for case in cases
+        ]
+        return [found.trajectory for found in estimate_all(self.estimator, videos, hints)]
 
     def _reference(self, case: VideoCase) -> Trajectory | None:
         """What pose errors are measured to; None where nothing was found in the true video."""
         if self.measure.against == "trajectory":
             return case.trajectory
         if case.name not in self._true:
-            self._true[case.name] = self._estimate(case, case.frames, "true")
+            posed = [case for case in self.cases("video") if case.name in self._posed]
+            found = self._estimate(posed, [case.frames for case in posed], "true")
+            self._true |= {case.name: trajectory for case, trajectory in zip(posed, found, strict=True)}
         return self._true[case.name]
 
-    def _video_scores(self, case: VideoCase, video: np.ndarray) -> dict[str, float]:
+    def _video_scores(self, case: VideoCase, video: np.ndarray, estimated: Trajectory | None) -> dict[str, float]:
         scores: dict[str, float] = {}
         moved = psnr(np.repeat(case.frames[:1], len(case.frames), axis=0), case.frames) < MOVED_BELOW
         if moved.any():
             scores["psnr_moved"] = float(psnr(video, case.frames)[moved].mean())
-        if case.name not in self._posed:
-            return scores
-        estimated, reference = self._estimate(case, video, "generated"), self._reference(case)
+        reference = None if estimated is None else self._reference(case)
         if estimated is None or reference is None:
             return scores
         rescaled = pose_errors(estimated, reference, "rescaled")
@@ -196,7 +200,7 @@ class Measurer:
             scores |= {name: float(getattr(raw, name)) for name in POSE_ERRORS}
         return scores
 
-    def _loop_scores(self, case: VideoCase, video: np.ndarray) -> dict[str, float]:
+    def _loop_scores(self, case: VideoCase, video: np.ndarray, estimated: Trajectory | None) -> dict[str, float]:
         first = case.frames[0]
         scores = appearance_scores(video, first, self.suite)
         returned, away = (
@@ -206,7 +210,6 @@ class Measurer:
         scores["return_ssim"] = returned
         if away < 1 - 1e-6:
             scores["ssim_recovery"] = 1 - (1 - returned) / (1 - away)
-        estimated = self._estimate(case, video, "loop")
         return scores | ((estimated is not None and return_scores(estimated, case.trajectory)) or {})
 
 

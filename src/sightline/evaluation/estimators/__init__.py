@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from sightline.errors import SightlineError
 from sightline.evaluation.estimators.protocol import Estimate, Estimator, Hints
@@ -17,7 +20,7 @@ ESTIMATORS = {
     "vipe": ("sightline.evaluation.estimators.vipe", "Vipe"),
 }
 
-__all__ = ["ESTIMATORS", "Estimate", "Estimator", "Hints", "get_estimator", "open_estimator"]
+__all__ = ["ESTIMATORS", "Estimate", "Estimator", "Hints", "estimate_all", "get_estimator", "open_estimator"]
 
 
 def get_estimator(name: str, **options: Any) -> Estimator:
@@ -37,3 +40,12 @@ def open_estimator(estimator: str | Estimator) -> Estimator:
         return estimator
     name, options = parse_query("the estimator", estimator)
     return get_estimator(name, **{option: parse_scalar(value) for option, value in options.items()})
+
+
+def estimate_all(estimator: Estimator, videos: Sequence[np.ndarray], hints: Sequence[Hints]) -> list[Estimate]:
+    """The estimates of several videos: together where the estimator can do that (`Direct.estimate_all`), otherwise one by one."""
+    together = getattr(estimator, "estimate_all", None)
+    if together is not None:
+        estimates: list[Estimate] = together(videos, hints)
+        return estimates
+    return [estimator.estimate(video, of_video) for video, of_video in zip(videos, hints, strict=True)]

@@ -20,11 +20,8 @@ TRUSTED, WARPED, MEASURED = 1.0, 0.6, 0.3  # weights of depths: given, warped fr
 _HYPOTHESES = 48
 _SWEEP_LEVEL = 1
 _CUT_OFF = 0.15  # grey differences are clipped here
-_BAD_MATCH = (
-    4.0,
-    0.01,
-    0.06,
-)  # a depth whose mean grey difference is above this many medians, within these bounds, is not trusted
+# A depth whose mean grey difference is above this many medians, within these bounds, is not trusted.
+_BAD_MATCH = (4.0, 0.01, 0.06)
 _CLING = 0.002  # penalty, in grey, of leaving the nearest known surface by its own depth
 _REFINEMENTS = 5
 _BEND = 0.05  # relative second difference of the inverse depth above which there is an edge
@@ -34,30 +31,36 @@ _SAME_SURFACE = 0.1  # relative difference of inverse depth within which neighbo
 
 @dataclass(frozen=True, eq=False)
 class Keyframe:
+    """A frame of the pyramid whose depth is known, as points at every level, finest first. A weight of 0 leaves a point out."""
+
     frame: int
-    inverse_depth: Tensor  # [H, W] along the optical axis; 0 is infinitely far
-    weight: Tensor  # [H, W]
+    points: tuple[Tensor, ...]  # [n, 3] each, in camera coordinates, row by row
+    weights: tuple[Tensor, ...]  # [n] each
+
+    @classmethod
+    def of(cls, pyramid: Pyramid, frame: int, inverse_depth: Tensor, weight: Tensor) -> Keyframe:  # [H, W] x2
+        """inverse_depth: along the optical axis; 0 is infinitely far."""
+        points, weights = [], []
+        for level in range(len(pyramid.levels)):
+            inverse, of_level = _shrunk(inverse_depth, weight, 2**level) if level else (inverse_depth, weight)
+            rays = _plane_rays(pyramid, frame, level)
+            points.append(rays.flatten(0, 1) / inverse.flatten()[:, None].clamp_min(1e-4))
+            weights.append(of_level.flatten())
+        return cls(frame, tuple(points), tuple(weights))
 
 
-def first_keyframe(depth: Tensor) -> Keyframe:  # [H, W]
-    """Frame 0 with its true depth."""
+def first_keyframe(pyramid: Pyramid, depth: Tensor, frame: int) -> Keyframe:  # [H, W]
+    """The first frame of a video with its true depth."""
     inverse = 1 / depth
-    return Keyframe(0, inverse, TRUSTED * _off_edges(inverse))
+    return Keyframe.of(pyramid, frame, inverse, TRUSTED * _off_edges(inverse))
 
 
-def points(keyframe: Keyframe, pyramid: Pyramid, camera_to_world: Tensor, level: int) -> tuple[Tensor, Tensor, Tensor]:
-    """World positions [n, 3], greys [n] and weights [n] of a keyframe's pixels at a level of the pyramid."""
-    inverse, weight = keyframe.inverse_depth, keyframe.weight
-    if level:
-        side = 2**level
-        blocks = inverse[None, None].unfold(2, side, side).unfold(3, side, side).flatten(4)[0, 0]  # [h, w, side^2]
-        inverse, low, high = blocks.mean(-1), blocks.amin(-1), blocks.amax(-1)
-        flat = (high - low) < 2 * _SAME_SURFACE * high + 1e-6  # across an edge the mean depth lies on no surface
-        weight = functional.avg_pool2d(weight[None, None], side)[0, 0] * torch.where(flat, 1.0, 0.1)
-    rays = _plane_rays(pyramid, keyframe.frame, level)
-    places = rays.flatten(0, 1) / inverse.flatten()[:, None].clamp_min(1e-4)
-    places = places @ camera_to_world[:3, :3].T + camera_to_world[:3, 3]
-    return places, pyramid.levels[level][keyframe.frame, 0].flatten(), weight.flatten()
+def _shrunk(inverse: Tensor, weight: Tensor, side: int) -> tuple[Tensor, Tensor]:  # [H, W] x2 -> [h, w] x2
+    """Means over squares of pixels, with small weights across an edge, where the mean depth lies on no surface."""
+    blocks = inverse[None, None].unfold(2, side, side).unfold(3, side, side).flatten(4)[0, 0]  # [h, w, side^2]
+    mean, low, high = blocks.mean(-1), blocks.amin(-1), blocks.amax(-1)
+    flat = (high - low) < 2 * _SAME_SURFACE * high + 1e-6
+    return mean, functional.avg_pool2d(weight[None, None], side)[0, 0] * torch.where(flat, 1.0, 0.1)
 
 
 def warp_depth(
@@ -108,7 +111,7 @@ def measure_depth(
     medians, least, most = _BAD_MATCH
     good = match < (medians * match.median()).clamp(least, most)
     weight = torch.where(known, prior_weight.clamp_max(WARPED), torch.full_like(prior_weight, MEASURED))
-    return Keyframe(frame, inverse, weight * torch.where(good, 1.0, 0.1) * _off_edges(inverse))
+    return Keyframe.of(pyramid, frame, inverse, weight * torch.where(good, 1.0, 0.1) * _off_edges(inverse))
 
 
 def _off_edges(inverse: Tensor) -> Tensor:  # [H, W] -> [H, W], 1 within a surface
