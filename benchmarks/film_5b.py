@@ -68,7 +68,7 @@ def main(
     output: Annotated[Path, arg(aliases=["-o"])] = Path("outputs/film-5b"),
 ) -> list[FilmCost]:  # fmt: skip
     """memory: GB of the GPU that may be used, weights and all."""
-    device = torch.device("cpu" if tiny else "cuda")
+    device = torch.device("cpu") if tiny else torch.device("cuda", 0)  # a limit of memory needs the index
     config = TI2V_5B if model == "5b" else I2V_A14B
     transformer = {**config.transformer, **(_TINY if tiny else {}), **({"num_layers": layers} if layers else {})}
     config = replace(config, transformer=transformer)
@@ -79,6 +79,7 @@ def main(
     film = {"trajectory": trajectory, "guidance_scale": guidance_scale}
     costs: list[FilmCost] = []
     latents: dict[str, Tensor] = {}
+    failed: dict[str, str] = {}
     output.mkdir(parents=True, exist_ok=True)
     for row in rows:
         pipe = _pipeline(config, row, device, offload)
@@ -87,8 +88,12 @@ def main(
             torch.cuda.set_per_process_memory_fraction(memory * GB / torch.cuda.mem_get_info(device)[1], device)
         try:
             cost, latents[row] = _measure(pipe, row, film, steps, device)
-        except torch.OutOfMemoryError as error:
-            print(json.dumps({"row": row, "failed": str(error).splitlines()[0]}), flush=True)
+        except (
+            RuntimeError,
+            sl.SightlineError,
+        ) as error:  # out of memory, or a refused operation: the other rows go on
+            failed[row] = (str(error).splitlines() or [type(error).__name__])[0]
+            print(json.dumps({"row": row, "failed": failed[row]}), flush=True)
             continue
         finally:
             del pipe
@@ -103,7 +108,7 @@ def main(
         settings = {"model": model, "layers": config.transformer["num_layers"], "steps": steps, "offload": offload,
                     "video": [num_frames, height, width], "memory_gb": memory, "mp4": can_write_mp4(),
                     "guidance_scale": guidance_scale, "device": torch.cuda.get_device_name() if not tiny else "cpu",
-                    "torch": torch.__version__}  # fmt: skip
+                    "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(), "failed": failed}  # fmt: skip
         _write(costs, {"command": " ".join(["python", "benchmarks/film_5b.py", *sys.argv[1:]]), **settings}, output)
     return costs
 
@@ -162,6 +167,9 @@ def _measure(pipe: Any, row: Row, film: dict[str, Any], steps: int, device: torc
     transformer = clock.seconds()
     peak = peak_gpu_gib(device) or peak_process_gib()
     used = speed_of_film(pipe, ModelInfo.of(pipe), trajectory, steps, film["guidance_scale"]).describe()
+    used = (
+        f"diffusers, {'compiled blocks' if row == 'stock-compiled' else 'eager'}" if row.startswith("stock") else used
+    )
     rounded = [round(value, 3) for value in (seconds, transformer, seconds - transformer)]
     cost = FilmCost(
         row, used, *rounded, None if mp4 is None else round(mp4, 3), round(first_film, 3), round(peak, 3), None

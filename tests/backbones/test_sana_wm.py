@@ -49,13 +49,21 @@ def test_the_saved_pipeline_generates_what_the_stock_one_does(pipe):
     assert (video == again).all() and (video != other).any()
 
 
+def test_the_levels_of_speed_leave_out_what_it_does_not_have():
+    path, films = moves.pan(20, **SIZE), []
+    for level in ("exact", "fastest"):
+        pipe = sl.set_speed(sana_wm_pipeline(), level)
+        films.append(generate(pipe, IMAGE, "a room", path, num_inference_steps=2))
+    assert (films[0] == films[1]).all()  # neither fused kernels nor a cache
+
+
 def test_facts_of_the_model_are_read_from_its_files(pipe, folder):
     info = ModelInfo.from_configs(read_configs(str(folder)))
     assert info == ModelInfo.of(pipe)
     assert tuple(info.stride) == (8, 32, 32) and info.has_camera and info.takes_image and not info.takes_text_alone
     needs = estimate(read_configs(str(folder)), 9, 96, 64, torch.float32)
     parts = (pipe.transformer, pipe.vae, pipe.text_encoder.model)
-    assert needs.host == 4 * sum(p.numel() for part in parts for p in part.parameters())
+    assert needs.host("none") == 4 * sum(p.numel() for part in parts for p in part.parameters())
     assert needs.denoising > 0 and needs.decoding > 9 * 64 * 96 * 3 * 4
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 
 import sightline as sl
 from sightline import kernels
@@ -83,6 +84,9 @@ def test_a_level_can_be_chosen_once(bfloat16_cpu):
         set_speed(pipe, "exact")
     with pytest.raises(SightlineError, match="speed is 'quick': expected one of exact, fast, faster, fastest"):
         set_speed(tiny(), "quick")
+    for films in (-1, 2.5, True, "3"):
+        with pytest.raises(SightlineError, match=r"films is .*: expected a whole number"):
+            set_speed(tiny(), "fast", films=films)
 
 
 @pytest.mark.parametrize("level", ["fast", "faster", "fastest"])
@@ -117,6 +121,17 @@ def test_products_in_fp8_lie_within_three_percent():
     assert type(model.blocks[0].attn2.to_q) is nn.Linear
     layer = model.blocks[0].attn1.to_q
     assert type(layer) is Fp8Linear and layer.weight.dtype == torch.float8_e4m3fn
+    assert 0 < relative(output(model), exact) < 0.03
+
+
+def test_adapters_keep_their_precision():
+    from peft import LoraConfig
+
+    model = wide_model()
+    model.add_adapter(LoraConfig(r=256, target_modules=["attn1.to_q"], init_lora_weights=False))
+    exact = output(model)
+    assert to_fp8(model.blocks, CPU) == 3 * 5  # the layer below an adapter stays as it is, too
+    assert type(model.blocks[0].attn1.to_q.lora_A["default"]) is nn.Linear
     assert 0 < relative(output(model), exact) < 0.03
 
 
@@ -173,6 +188,17 @@ def test_blocks_share_what_was_compiled_and_a_cache_stays_outside():
             assert torch.equal(output(model), exact)
 
 
+def test_many_sizes_of_video_are_compiled_in_one_process():
+    from torch._dynamo.testing import CompileCounter
+
+    model, counter = wide_model(1), CompileCounter()
+    compile_blocks(model, backend=counter)
+    with torch.no_grad():
+        for frames in range(1, 11):
+            model(**{**inputs(), "hidden_states": torch.zeros(1, 4, frames, 8, 8)})
+    assert counter.frame_count == 10
+
+
 def test_compilation_waits_until_it_repays(monkeypatch):
     pipe = tiny()
     pipe.transformer._sightline_speed = speed._Setting("fast", (), 1, True)
@@ -207,7 +233,7 @@ def test_a_cancelled_film_leaves_no_cache_behind(bfloat16_cpu):
 
 def test_the_operations_of_a_pass_are_those_of_its_products():
     model = wide_model(1)
-    with torch.utils.flop_counter.FlopCounterMode(display=False) as counter, torch.no_grad():
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
         model(**inputs())
     assert forward_flops(model.config, 32, 6) == pytest.approx(counter.get_total_flops(), rel=0.05)
     per_token = {

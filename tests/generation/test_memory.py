@@ -98,6 +98,23 @@ def test_the_table_of_the_docs_is_what_the_command_prints(release, tmp_path, mon
     assert [row[1:] for row in cells if row[:1] == [release] and row[1] in OFFLOADS] == printed
 
 
+def test_offloading_is_estimated_where_there_is_no_gpu(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    folder = write_configs("TI2V-5B", tmp_path / "model")
+    command = ["generate", "--model", str(folder), "--dtype", "bfloat16", "--estimate"]
+    assert cli.main(command) == 0
+    table = capsys.readouterr().out
+    assert cli.main([*command, "--offload", "group"]) == 0
+    assert capsys.readouterr().out == table
+
+
+def test_pinned_memory_comes_in_powers_of_two(estimates):
+    for needs in estimates.values():
+        assert needs.host("model") == sum(needs.weights.values())
+        assert 1.2 < needs.host("group") / needs.host("model") < 2
+    assert [memory._power_of_two(size) for size in (0, 1, 2, 3, 4096, 4097)] == [0, 1, 2, 4, 4096, 8192]
+
+
 def test_facts_of_files_and_of_a_loaded_pipeline_agree(tmp_path):
     for kind in ("ti2v-5b", "i2v-a14b", "t2v-a14b"):
         pipe = tiny_pipeline(kind)

@@ -14,6 +14,7 @@ from sightline import cli
 from sightline.backbones import speed
 from sightline.backbones.speed import FilmSpeed
 from sightline.backbones.tiny import tiny_by_name
+from sightline.errors import SightlineError
 from sightline.generation import generate as generation
 from sightline.generation.joined_guidance import joined_guidance
 from sightline.generation.prompts import encoded_prompts
@@ -70,6 +71,15 @@ def test_joined_guidance_gives_the_same_film_in_half_the_calls(monkeypatch):
     assert psnr(film(pipe), exact).min() > 60
     assert batches == [2, 2]
     assert "forward" not in vars(pipe.transformer)
+
+
+def test_a_film_without_numbers_is_refused_at_every_level():
+    for level in ("exact", "fast"):
+        pipe = tiny(level)
+        with torch.no_grad():
+            pipe.transformer.proj_out.bias.fill_(float("nan"))
+        with pytest.raises(SightlineError, match="video holds values from nan to nan"):
+            film(pipe)
 
 
 def test_joined_guidance_restores_the_forward_of_a_hook():

@@ -6,6 +6,7 @@ import copy
 import logging
 from typing import Any, TypeVar
 
+import torch
 from diffusers import WanTransformer3DModel
 from diffusers.models.transformers import transformer_wan as wan
 from torch import nn
@@ -29,10 +30,11 @@ _PROCESSORS: tuple[type, ...] = (wan.WanAttnProcessor, CameraWanAttnProcessor)
 Model = TypeVar("Model")
 
 
-def accelerate(model: Model, enabled: bool = True) -> Model:
+def accelerate(model: Model, enabled: bool = True, *, device: torch.device | None = None) -> Model:
     """Turn the fused kernels on (or off) in place, and return the model.
 
     model: a WanTransformer3DModel, with a camera or without, or a pipeline that holds one or two.
+    device: where it is going to compute, if that is not where its weights are now, as with offloading.
     With the kernels on, results differ from the eager path by rounding; off, they are bit-identical to it again. Call this
     before offloading, sharding or caching. Layers that the kernels cannot serve take the eager path, and the logger
     "sightline" says why.
@@ -45,17 +47,17 @@ def accelerate(model: Model, enabled: bool = True) -> Model:
         )
     for transformer in transformers:
         if enabled:
-            _turn_on(transformer)
+            _turn_on(transformer, device or transformer.device)
         else:
             _turn_off(transformer)
     return model
 
 
-def _turn_on(model: WanTransformer3DModel) -> None:
+def _turn_on(model: WanTransformer3DModel, device: torch.device) -> None:
     if not HAS_TRITON:
         _log.info("The fused kernels stay off: triton is not installed.")
         return
-    if (reason := why_not(model.device, model.dtype)) is not None:
+    if (reason := why_not(device, model.dtype)) is not None:
         _log.info("The eager path runs for now: %s.", reason)  # a model may still be moved
     unchanged = set()
     _register_for_caches()

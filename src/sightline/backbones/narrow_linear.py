@@ -90,7 +90,9 @@ def _replace(
     for name, layer in list(blocks.named_modules()):
         # Layers of other classes, and those inside of adapters, have a reason to compute as they do. The camera's small weights
         # stay exact.
-        if type(layer) is not nn.Linear or any(part in name for part in (*kept, "camera_encoding", ".base_layer")):
+        if type(layer) is not nn.Linear or any(
+            part in name for part in (*kept, "camera_encoding", ".base_layer", ".lora_")
+        ):
             continue
         if layer.weight.numel() < _NARROW_FROM or layer.in_features % alignment or layer.out_features % alignment:
             continue

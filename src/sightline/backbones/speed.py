@@ -45,6 +45,7 @@ JOIN_BELOW_TOKENS = 4096
 JOIN_OFFLOADED_BELOW_TOKENS = 16384
 # Pipelines that take encoded prompts and call their transformer once for each side of guidance; those derived from them may not.
 PLAIN_PIPELINES: tuple[type, ...] = (WanPipeline, WanImageToVideoPipeline)
+MOST_SIZES = 64  # of videos for which one process compiles; more run eager
 # Relative change of the first block's residual below which the other blocks are left out (docs/records/performance.md).
 CACHE_THRESHOLD = 0.15
 
@@ -83,9 +84,11 @@ def set_speed(pipe: AnyPipeline, speed: Speed, *, films: int = 1) -> AnyPipeline
     """Choose a speed level for a pipeline, in place, and return it. docs/performance.md says what each costs.
 
     speed: exact, fast, faster or fastest. From exact any level can be chosen, once: the others round weights.
-    films: how many are going to be generated. With more of them, compilation repays earlier.
+    films: how many are going to be generated. With more of them, compilation repays earlier; with 0, nothing is compiled.
     Call it after the pipeline is on its device, and before offloading.
     """
+    if isinstance(films, bool) or not isinstance(films, int) or films < 0:
+        raise SightlineError(f"films is {films!r}: expected a whole number, or 0 to never compile.")
     earlier = speed_of(pipe)
     if check_speed(speed) == earlier:
         return pipe
@@ -114,7 +117,7 @@ def turn_on(pipe: AnyPipeline, speed: Speed, films: int, device: torch.device) -
     if compiles:
         for model in models:
             compile_blocks(model)
-    if level >= 3:
+    if level >= 3 and type(pipe) in PLAIN_PIPELINES:  # others may not say which side of guidance a call belongs to
         used += _cache(models)
     for model in models:
         model._sightline_speed = _Setting(speed, tuple(used), films, compiles)
@@ -152,8 +155,9 @@ def running(pipe: AnyPipeline, film: FilmSpeed) -> Iterator[None]:
     if film != getattr(first, "_sightline_film", FilmSpeed()):
         first._sightline_film = film
         _log.info("%s", film.describe())
-    for model in experts(pipe).values() if setting.speed == SPEEDS[-1] else ():
-        model._reset_stateful_cache()  # a film that was cancelled leaves its last step behind
+    for model in experts(pipe).values():
+        if getattr(model, "is_cache_enabled", False):
+            model._reset_stateful_cache()  # a film that was cancelled leaves its last step behind
     eager = torch.compiler.set_stance("force_eager") if setting.compiled and not film.compiled else nullcontext()
     with eager:
         yield
@@ -167,6 +171,8 @@ def compile_blocks(model: Any, **options: Any) -> None:
     """
     # torch's own place is emptied when a machine starts; compiled code is worth keeping between runs.
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path.home() / ".cache" / "sightline" / "compiled"))
+    # Blocks of a class share one function, and torch stops compiling a function after eight sizes of video.
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MOST_SIZES)
     for block in model.modules():
         if type(block).__name__ in (model._repeated_blocks or ()):
             block_class: Any = type(block)
@@ -201,7 +207,7 @@ def _fuse(models: list[Any], device: torch.device) -> list[str]:
     if not ours or why_not(device, ours[0].dtype) is not None:
         return []
     for model in ours:
-        accelerate(model)
+        accelerate(model, device=device)
     return ["fused kernels"]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -128,28 +128,19 @@ def _print_estimate(job: Job, options: ModelOptions) -> None:
     from sightline.generation.memory import GIB, OFFLOADS, estimate
     from sightline.generation.shot import make_shot
 
-    model = Model(options)
+    model = Model(replace(options, offload="none"))  # all ways of offloading are listed, also where there is no GPU
     if model.configs is None:
         raise SightlineError(f"model {options.model!r} has no configuration files: expected a trained model.")
     trajectory, camera_guidance = make_shot(job, model.info).trajectory, job.camera_guidance_scale != 1.0
-    num_frames, width, height = len(trajectory), trajectory.width, trajectory.height
-    untiled, tiled = (
-        estimate(
-            model.configs,
-            num_frames,
-            width,
-            height,
-            model.dtype,
-            camera_guidance=camera_guidance,
-            tiled=tiled,
-            **model.savings(),
+    video = (len(trajectory), trajectory.width, trajectory.height)
+    rows = []
+    for offload in OFFLOADS:
+        options_of_row = {"camera_guidance": camera_guidance, **model.savings(offload)}
+        untiled, tiled = (
+            estimate(model.configs, *video, model.dtype, tiled=tiled, **options_of_row) for tiled in (False, True)
         )
-        for tiled in (False, True)
-    )
-    rows = [
-        (offload, *(f"{size / GIB:.1f}" for size in (untiled.device(offload), tiled.device(offload), untiled.host)))
-        for offload in OFFLOADS
-    ]
+        sizes = (untiled.device(offload), tiled.device(offload), untiled.host(offload))
+        rows.append((offload, *(f"{size / GIB:.1f}" for size in sizes)))
     name = str(model.dtype).removeprefix("torch.")
-    title = f"GiB for {num_frames} frames of {width}x{height} in {name}, estimated"
+    title = "GiB for {} frames of {}x{} in {}, estimated".format(*video, name)
     print_table(title, ("--offload", "GPU", "GPU, --tiled-decode", "main memory"), rows)

@@ -121,8 +121,11 @@ def generate(
     joined = joined_guidance(pipe, texts["negative_prompt_embeds"]) if film.joined else nullcontext()
     with running(pipe, film), joined:
         frames = pipe(**texts, **{**options, "output_type": "pt"}).frames[0]  # [T, 3, H, W] in 0..1
+    frames = frames.permute(0, 2, 3, 1)
+    if not frames.isfinite().all():
+        return as_frames(frames)  # which refuses them
     # Rounded where they were decoded: a quarter of the bytes is moved.
-    return as_frames(frames.mul(255).round().to(torch.uint8).permute(0, 2, 3, 1).contiguous())
+    return as_frames(frames.mul(255).round().to(torch.uint8).contiguous())
 
 
 def speed_of_film(

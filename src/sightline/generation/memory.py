@@ -32,10 +32,12 @@ _MARGIN = 1.1  # for the workspaces of kernels and the gaps of the allocator
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes. blocks: the largest layer of each component, which is what group offloading keeps on the device."""
+    """Bytes. blocks: the largest layer of each component, which is what group offloading keeps on the device. pinned: all weights
+    in pinned memory, where each tensor takes a power of two."""
 
     weights: Mapping[str, int]
     blocks: Mapping[str, int]
+    pinned: int
     denoising: int
     decoding: int
 
@@ -50,10 +52,9 @@ class Estimate:
             peak = max(2 * size + work.get(name, 0) for name, size in self.blocks.items())
         return int(peak * _MARGIN)
 
-    @property
-    def host(self) -> int:
+    def host(self, offload: str) -> int:
         """Main memory: all weights pass through it, and stay there when they are offloaded."""
-        return sum(self.weights.values())
+        return self.pinned if offload == "group" else sum(self.weights.values())
 
 
 def estimate(
@@ -77,6 +78,7 @@ def estimate(
     sizes = dict.fromkeys(parts, size) | ({"vae": 4} if family.float32_vae else {})
     weights = {name: sum(p.numel() for p in part.parameters()) * sizes[name] for name, part in parts.items()}
     blocks = {name: _largest_block(part) * sizes[name] for name, part in parts.items()}
+    pinned = sum(_power_of_two(p.numel() * sizes[name]) for name, part in parts.items() for p in part.parameters())
     transformer, grid = configs["transformer"], info.grid(num_frames, width, height)
     frames = min(grid.frames, WINDOW + info.latent_chunk) if info.latent_chunk > 1 else grid.frames
     tokens = frames * grid.tokens_per_frame * (2 if camera_guidance else 1)
@@ -96,7 +98,7 @@ def estimate(
     frames = 3 if family.float32_vae else grid.frames * patch[0]
     shape = (1, vae.config[family.latent_channels], frames, grid.rows * patch[1], grid.columns * patch[2])
     decoding = _decoding_peak(vae, shape) * min(sizes["vae"], 2 if narrow_vae else 4) // 4 + 2 * video
-    return Estimate(weights, blocks, denoising, decoding)
+    return Estimate(weights, blocks, pinned, denoising, decoding)
 
 
 def require_memory(needs: Estimate, offload: str, device: torch.device, tiled: bool) -> str:
@@ -117,12 +119,13 @@ def require_memory(needs: Estimate, offload: str, device: torch.device, tiled: b
             f"the model needs about {needed / GIB:.0f} GiB on the GPU with --offload {offload} and {free / GIB:.0f} are free: "
             f"expected {_advice(needs, offload, free, tiled)} (--ignore-memory tries all the same)."
         )
-    if needs.host > available and offload != "none":
+    host = needs.host(offload)
+    if host > available and offload != "none":
         raise SightlineError(
-            f"the model needs about {needs.host / GIB:.0f} GiB of main memory for --offload {offload} and "
+            f"the model needs about {host / GIB:.0f} GiB of main memory for --offload {offload} and "
             f"{available / GIB:.0f} are free: expected --offload none, or more memory (--ignore-memory tries all the same)."
         )
-    return f"memory, estimated: {needed / GIB:.1f} of {free / GIB:.1f} GiB on the GPU, {needs.host / GIB:.1f} in main memory"
+    return f"memory, estimated: {needed / GIB:.1f} of {free / GIB:.1f} GiB on the GPU, {host / GIB:.1f} in main memory"
 
 
 def _advice(needs: Estimate, offload: str, free: int, tiled: bool) -> str:
@@ -171,6 +174,11 @@ def _largest_block(part: nn.Module) -> int:
     ]
     tables = [m.weight.numel() for m in part.modules() if isinstance(m, nn.Embedding)]
     return max(sizes + tables, default=0)
+
+
+def _power_of_two(size: int) -> int:
+    """The smallest power of two that is not less: torch's allocator of pinned memory hands out such blocks."""
+    return 1 << (size - 1).bit_length() if size else 0
 
 
 def _decoding_peak(vae: Any, shape: tuple[int, ...]) -> int:

@@ -193,22 +193,27 @@ class Model:
         if self.configs is not None and not self._is_usual_lab_video(*video):
             tiled = self.options.tiled_decode
             needed = estimate(
-                self.configs, *video, self.dtype, camera_guidance=camera_guidance, tiled=tiled, **self.savings()
+                self.configs,
+                *video,
+                self.dtype,
+                camera_guidance=camera_guidance,
+                tiled=tiled,
+                **self.savings(self.options.offload),
             )
             if "pipe" in self.__dict__ and self.options.offload == "none":
                 needed = replace(
                     needed, weights=dict.fromkeys(needed.weights, 0)
                 )  # they are in memory already, and not in what is free
             line = require_memory(needed, self.options.offload, self.device, tiled)
-            if needed.host > GIB:  # small models need no note
+            if needed.host("none") > GIB:  # small models need no note
                 _log.info("%s", line)
         self._fitting.add((*video, camera_guidance))
 
-    def savings(self) -> dict[str, bool]:
-        """What the speed level changes of the memory that a video needs."""
+    def savings(self, offload: str) -> dict[str, bool]:
+        """What the speed level changes of the memory that a video needs with this offloading."""
         fast = self.options.speed != "exact"
         return {
-            "joined": fast and self.options.offload in ("group", "sequential"),
+            "joined": fast and offload in ("group", "sequential"),
             "narrow_vae": fast and self.device.type == "cuda",
         }
 

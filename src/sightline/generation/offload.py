@@ -17,7 +17,9 @@ def offload_groups(pipe: AnyPipeline, device: torch.device) -> None:
     Transformers move block by block: there are few copies, and a compiler sees whole blocks. All else moves layer by layer,
     since the blocks of text encoders and VAEs lie too deep for diffusers to find.
     """
-    overlapped: dict[str, Any] = {"onload_device": device, "use_stream": True, "record_stream": True}
+    # Without record_stream, the next copy waits for the block that computes, so that at most two blocks are on the device. With
+    # it, copies run ahead wherever they are faster than the computation.
+    overlapped: dict[str, Any] = {"onload_device": device, "use_stream": True, "record_stream": False}
     transformers = experts(pipe)
     for name, part in pipe.components.items():
         if name in transformers and _starts_with_its_blocks(part):
