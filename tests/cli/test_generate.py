@@ -148,6 +148,7 @@ def bad_files():
         (f"{SMALL} --camera nope", "camera nope does not exist"),
         (f"{SMALL} --camera MODELS/i2v-a14b-camera", "backbone with in_channels 36: this model has 48"),
         (f"{SMALL} --model somebody/absent-model", "model 'somebody/absent-model' cannot be loaded"),
+        (f"{SMALL} --model outputs/lab/start", "model 'outputs/lab/start' cannot be loaded (no such folder)"),
         (f"{SMALL} --model full", "model 'full' cannot be loaded (model_index.json: No such file"),
         ("--size 70x64", "size is 70x64: expected multiples of 32x32, the nearest is 64x64."),
         ("--size 0x64", "size is '0x64'"),

@@ -9,7 +9,7 @@ from typing import Any
 from sightline.backbones.families import require_family
 from sightline.backbones.wan_configs import EXPERTS
 from sightline.documents import read_json
-from sightline.errors import SightlineError
+from sightline.errors import LoadError, SightlineError
 from sightline.files import reason
 
 Configs = Mapping[str, Mapping[str, Any]]  # the configuration of each component by its name; "" is the pipeline itself
@@ -36,11 +36,22 @@ def hub_revision(model: str) -> str:
     return _file(model, "model_index.json").parent.name
 
 
+def require_folder_or_id(model: str | Path) -> None:
+    """Refuse what can only be a path and does not exist: the hub would be asked for it, and the error would be of the network."""
+    path = Path(model)
+    reads_as_id = len(path.parts) <= 2 and not path.is_absolute() and ".." not in path.parts
+    if not path.exists() and not reads_as_id:
+        raise LoadError(
+            f"model {str(model)!r} cannot be loaded (no such folder): expected a folder, or a hub id such as OWNER/NAME."
+        )
+
+
 def _read(model: str, name: str) -> Mapping[str, Any]:
     return read_json(_file(model, name), "a configuration of a pipeline")
 
 
 def _file(model: str, name: str) -> Path:
+    require_folder_or_id(model)
     try:
         file = Path(model) / name if Path(model).is_dir() else _download(model, name)
         file.stat()  # a missing file is refused in the same words as a missing model

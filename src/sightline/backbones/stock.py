@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import torch
 import transformers
 
+from sightline.backbones.config_files import require_folder_or_id
 from sightline.backbones.families import PIPELINES
 from sightline.backbones.wan_configs import EXPERTS
 from sightline.errors import LoadError, SightlineError
@@ -52,6 +53,7 @@ def experts(pipe: AnyPipeline) -> dict[str, Any]:
 def model_errors(model: str | Path) -> Iterator[None]:
     """What diffusers raises while it loads a model, in one sentence: no such folder or id, no network, a file of another kind,
     or any damage to configurations and weights."""
+    require_folder_or_id(model)
     try:
         yield
     except (SightlineError, torch.OutOfMemoryError):
