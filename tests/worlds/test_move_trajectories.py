@@ -12,7 +12,7 @@ from sightline.cameras import moves, se3
 from sightline.errors import SightlineError
 from sightline.worlds import STYLES, distance_to_solids, render_frames, sample_batch, trajectories
 from sightline.worlds.move_draws import draw_line
-from sightline.worlds.move_trajectories import TRAVELS
+from sightline.worlds.move_trajectories import HEIGHTS, TRAVELS
 from sightline.worlds.trajectories import CLEARANCE
 
 FRAMES = 9
@@ -164,3 +164,12 @@ def test_lines_do_not_depend_on_python_s_global_generator():
     first = draw_line("orbit 5", 2.0)
     random.seed(2)
     assert draw_line("orbit 5", 2.0) == first
+
+
+@pytest.mark.parametrize("style", ["walkthrough", "orbit"])
+def test_cameras_start_low_and_high(style):
+    batch = sample_batch(style, range(300, 364), frames=5, width=32, height=32, moves=1.0)
+    heights = -batch.camera_to_world[:, 0, 1, 3]
+    low, high = HEIGHTS
+    assert heights.min() >= low - 1e-9 and heights.max() <= high + 1e-9
+    assert (heights < 0.9).sum() > 6 and (heights > 1.4).sum() > 12

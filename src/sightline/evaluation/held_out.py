@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from torch import Tensor
 
 from sightline.cameras import moves
 from sightline.cameras.trajectory import Trajectory
 from sightline.data.clip import Clip
 from sightline.errors import SightlineError
 from sightline.lab.models import HELD_OUT_SEED, NUM_FRAMES, SIZE
-from sightline.worlds import STYLES, render_clip, sample_batch, sample_clip
+from sightline.worlds import STYLES, Scene, render_clip, sample_batch, sample_clip
 from sightline.worlds.batches import render_batches
 
 TEXTURED_SEEDS = (900_027, 900_015, 900_012)  # held-out walkthrough scenes with brick, boards and books: many features
@@ -76,3 +77,23 @@ def rendered_clip(
         name=f"{kind}-{style}-{seed}",
         depth=rendered.depth[0].numpy(),
     )
+
+
+def level_view(scene: Scene, pose: Tensor, distance: float, height: float | None = None) -> Tensor:  # [4, 4] -> [4, 4]
+    """A level camera at a distance, in metres, from the surface that `pose` has in its middle.
+
+    height: of the camera above the ground; None is that of the surface. Level, because moves turn about the camera's own axes.
+    """
+    side = 100
+    lens = moves.static(frames=1, width=side, height=side)
+    depth = render_clip(scene, lens.replace(camera_to_world=pose[None], unit="metre")).depth[0]
+    middle = slice(side * 2 // 5, side * 3 // 5)
+    surface = pose[:3, 3] + depth[middle, middle].median() * pose[:3, 2]
+    down = torch.tensor([0.0, 1.0, 0.0], dtype=pose.dtype)
+    forward = torch.nn.functional.normalize(pose[:3, 2] - down * pose[1, 2], dim=0)
+    level = torch.eye(4, dtype=pose.dtype)
+    level[:3, :3] = torch.stack([torch.linalg.cross(down, forward), down, forward], dim=1)
+    level[:3, 3] = surface - distance * forward
+    if height is not None:
+        level[1, 3] = -height  # y points down, and the ground is at 0
+    return level

@@ -22,6 +22,9 @@ from sightline.worlds.trajectories import OUTDOOR_PLACES, is_clear
 # How far the camera goes at each attempt, as a fraction of the amounts drawn. The last attempt starts on the spot that every
 # builder keeps free, and stays there but for some centimetres.
 TRAVELS = (1.0, 1.0, 0.75, 0.55, 0.4, 0.25, 0.12, 0.03)
+# Metres above the ground where a camera starts. A picture does not show its scale: a model that has only seen level cameras from
+# 1.2 m up takes what it sees from further down for more distant than it is (docs/records/lab-model-2.md).
+HEIGHTS = (0.5, 1.8)
 MIN_FRAMES = 5  # a line of four moves in turn has to have a step for each
 
 
@@ -95,7 +98,7 @@ def _draw_start(style: str, notes: Notes, path: int, attempt: int) -> _Start:
     """Where the camera starts at an attempt: on a ring around the focus of an orbit scene, else near the standpoint."""
     pick = random.Random(f"start {attempt} {clip_key(style, notes.seed, path)}")
     x, z = notes.standpoint
-    height = pick.uniform(1.2, 1.7)
+    height = pick.uniform(*HEIGHTS)
     if attempt == len(TRAVELS) - 1:
         height = 1.5
     elif style == "orbit":
