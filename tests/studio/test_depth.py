@@ -135,6 +135,24 @@ def test_metric_depth_is_kept_and_relative_inverse_depth_is_scaled_to_the_subjec
     assert found[2, 4] == pytest.approx(3.0, rel=1e-5) and found[0, 0] == pytest.approx(12.0, rel=1e-5)
 
 
+def test_a_depth_model_of_transformers_is_loaded_and_used(tmp_path):
+    from transformers import DPTConfig, DPTForDepthEstimation, DPTImageProcessorPil
+
+    config = DPTConfig(
+        hidden_size=16, num_hidden_layers=4, num_attention_heads=2, intermediate_size=16, image_size=32, patch_size=8,
+        backbone_out_indices=[0, 1, 2, 3], neck_hidden_sizes=[8, 8, 8, 8], fusion_hidden_size=8, is_hybrid=False,
+    )  # fmt: skip
+    model = DPTForDepthEstimation(config)
+    for parameter in model.head.parameters():  # above zero everywhere, and not the same
+        parameter.data.abs_().add_(0.1)
+    model.save_pretrained(tmp_path)
+    DPTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(tmp_path)
+    image = np.random.default_rng(0).integers(0, 256, (48, 64, 3), np.uint8)
+    found = depth.model_depth(Image.fromarray(image), str(tmp_path), distance=3.0)
+    assert found.shape == (48, 64) and found.min() > 0 and np.unique(found).size > 100
+    assert depth.subject_depth(torch.from_numpy(found)) == pytest.approx(3.0, rel=1e-3)
+
+
 def test_a_model_that_fails_is_one_sentence():
     with pytest.raises(SightlineError, match="model 'x' cannot estimate depth"):
         depth.model_depth(Image.new("RGB", (8, 8)), "x", estimator=lambda image: {})
