@@ -148,6 +148,7 @@ class Visit:
             self.player.set_frames(len(session.trajectory))
             self.show(self.player.frame)
             self.shoot.show_warnings()
+            self.generate.fill_size()  # a value that was refused before is neither shown nor used
             self.generate.show_cost()
 
     def show(self, frame: int) -> None:
