@@ -105,9 +105,8 @@ class KeysFolder:
                 pose[:3, 3] = torch.tensor(vector_in(self.place), dtype=torch.float64)
                 changes |= {"camera_to_world": pose, "focal_mm": number_in(self.lens)}
             self.use(self.keyframes.change(self.chosen, **changes), self.chosen)
-        except SightlineError:
-            self.draw()  # what is shown is what is used
-            raise
+        except SightlineError as error:
+            self.visit.refuse([self.key, self.place, self.lens, self.seconds, self.easing], error, self.draw)
 
     def set_loop(self) -> None:
         self._begin()

@@ -103,10 +103,13 @@ class ShootTab:
         session = self.visit.session
         try:
             session.set_lens(number_in(self.lens))
-        except SightlineError:
-            self.lens.value = session.focal_mm  # what is shown is what is used
-            raise
+        except SightlineError as error:
+            self.visit.refuse([self.lens], error, self.fill_lens)
+            return
         self.visit.path_changed(picture=True)
+
+    def fill_lens(self) -> None:
+        self.lens.value = self.visit.session.focal_mm
 
     # -- the path ---------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("sightline")
 _PREVIEW_WIDTH = 400  # pixels
+_TYPING_SECONDS = 1.5  # without another letter, after which a number counts as typed
 _PANEL_SECONDS = 0.3  # until a page has drawn a panel again: it forgets the width, and ignores one that comes before
 
 
@@ -47,6 +48,7 @@ class Visit:
         self.film: np.ndarray | None = None  # [T, H, W, 3], along the current path
         self.film_name = ""
         self.is_closed = False
+        self._edits: dict[int, int] = {}  # how often the visitor has changed a field, by the id() of its handle
         # What the studio has to tell: one thread, so that it is told in order, and that nobody waits for this page.
         self._later = ThreadPoolExecutor(1, "studio visit")
         limit_uploads(client, self.notify)
@@ -104,7 +106,31 @@ class Visit:
 
     def on_edit(self, handle: Any, work: Callable[[], None]) -> None:
         """Do something when the visitor changes a field."""
-        handle.on_update(by_visitor(self.guarded(lambda _: work())))
+
+        def edited(_: Any) -> None:
+            self._edits[id(handle)] = self._edits.get(id(handle), 0) + 1
+            work()
+
+        handle.on_update(by_visitor(self.guarded(edited)))
+
+    def refuse(self, handles: Sequence[Any], error: SightlineError, fill: Callable[[], None]) -> None:
+        """Tell of a number that cannot be used, and show again what is used, once the visitor has stopped typing.
+
+        Every letter arrives on its own: 3 is no lens, but it may become 35, and a field that is filled meanwhile becomes 285.
+        """
+        before = self._count_edits(handles)
+
+        def tell() -> None:
+            if self._count_edits(handles) == before:
+                fill()
+                self.notify(str(error))
+
+        timer = threading.Timer(_TYPING_SECONDS, lambda: self.run_later(tell))
+        timer.daemon = True
+        timer.start()
+
+    def _count_edits(self, handles: Sequence[Any]) -> int:
+        return sum(self._edits.get(id(handle), 0) for handle in handles)
 
     def on_upload(self, handle: Any, work: Callable[[Any], None]) -> None:
         """Do something with a file that the visitor opens."""
