@@ -91,7 +91,7 @@ class Asked:
         self.cancelled.append(task)
 
 
-def plain_visit(folder: Any, monkeypatch: Any) -> Any:
+def plain_visit(folder: Any, monkeypatch: Any, page_width: int = 1280) -> Any:
     """A visit of a studio whose films are in this folder. said: its notifications."""
     monkeypatch.setattr(visits, "limit_uploads", lambda client, on_refusal: None)
     model, library, worker = Model(ModelOptions()), Library(folder), Asked()
@@ -100,7 +100,9 @@ def plain_visit(folder: Any, monkeypatch: Any) -> Any:
         info=model.info, library=library, worker=worker, jobs=jobs, costs=FilmCosts(model, library)
     )
     said: list[str] = []
-    camera = SimpleNamespace(aspect=1.6, fov=1.3, wxyz=(1.0, 0, 0, 0), position=None, look_at=None, up_direction=None)
+    camera = Handle(
+        "camera", aspect=1.6, fov=1.3, image_width=page_width, wxyz=(1.0, 0, 0, 0), position=None, look_at=None
+    )
     client = SimpleNamespace(
         gui=_Gui(), scene=MagicMock(), camera=camera, atomic=contextlib.nullcontext,
         add_notification=lambda title, text, **more: said.append(text), send_file_download=MagicMock(),
@@ -111,9 +113,9 @@ def plain_visit(folder: Any, monkeypatch: Any) -> Any:
     return visit
 
 
-def edit(visit: Any, handle: Any, value: Any) -> None:
+def edit(visit: Any, handle: Any, value: Any, **more: Any) -> None:
     """Type a value into a field, or choose one."""
-    handle.value = value
+    vars(handle).update(value=value, **more)
     for callback in handle.callbacks:
         callback(SimpleNamespace(client=visit.client, target=handle, client_id=0))
 

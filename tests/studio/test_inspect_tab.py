@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from sightline.studio import inspect_tab
 from sightline.studio.inspector import TokenView
-from tests.studio.plain_page import click, edit
+from tests.studio.plain_page import click, edit, plain_visit
 
 LINES = [np.zeros((2, 2))] * 2
 NAMES = ("A content", "B content to ray", "C ray to content", "D ray to ray", "sum")
@@ -22,15 +23,19 @@ def answer(task, value=1.0):
     task.answer({"event": "done", "result": view.packed()})
 
 
-@pytest.fixture
-def opened(visit):
-    """A visit with a film of 5 frames open, and the questions about its tokens."""
+def open_film(visit):
     films = {
         name: SimpleNamespace(name=name, folder=name, frames=lambda: np.zeros((5, 16, 16, 3), np.uint8))
         for name in ("one", "two")
     }
     visit.studio.library = SimpleNamespace(names=lambda: list(films), film=films.__getitem__)
     visit.inspect.open("one")
+
+
+@pytest.fixture
+def opened(visit):
+    """A visit with a film of 5 frames open."""
+    open_film(visit)
     return visit
 
 
@@ -89,3 +94,28 @@ def test_a_slider_of_a_film_that_was_left_does_not_bring_it_back(opened):
     edit(opened, opened.inspect.sigma, 0.2)
     assert not opened.view.scene.add_image.called
     assert [task.kind for task in opened.studio.worker.tasks] == ["weights"]
+
+
+def shown_width(visit):
+    """Of the picture, as a part of the view."""
+    camera = visit.client.camera
+    assert camera.position[:2] == (0.0, 0.0) == camera.look_at[:2]
+    return 2.0 / (-2 * camera.position[2] * math.tan(camera.fov / 2) * camera.aspect)
+
+
+@pytest.mark.parametrize("page_width", [1280, 1000])
+def test_the_picture_fits_between_the_panels(tmp_path, monkeypatch, page_width):
+    visit = plain_visit(tmp_path, monkeypatch, page_width)
+    try:
+        open_film(visit)
+        answer(ask(visit))
+        assert visit.inspect.panel.width <= 0.4 * page_width
+        free = page_width - visit.gui.main_panel.width - visit.inspect.panel.width
+        assert free > 0.25 * page_width
+        edit(visit, visit.client.camera, None, aspect=free / 800)  # viser tells of the room that the panels leave
+        assert 0.8 < shown_width(visit) < 1
+        visit.client.camera.position = (0.1, 0.0, -1.0)  # the visitor looks closer
+        edit(visit, visit.client.camera, None)
+        assert visit.client.camera.position == (0.1, 0.0, -1.0)
+    finally:
+        visit.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 _NONE, _MEAN = "-", "mean over heads"
 _WIDTH = 2.0  # of the picture in the 3D view
+_MARGIN = 1.1  # of the view to the picture
+_OTHER_ASPECT = 0.02  # a larger relative change of the view's shape is another one
+_PANEL_WIDTH, _PANEL_SHARE = 560, 0.4  # the most, in pixels and of the page's width
 _EMPTY = np.full((8, 8, 3), 255, np.uint8)
 
 
@@ -31,6 +35,7 @@ class InspectTab:
         self.frames: np.ndarray | None = None  # of that film
         self.picture: Any = None  # in the 3D view
         self.is_shown = False  # in place of the path
+        self.aspect = 1.0  # of the 3D view when the visitor's view was last put before the picture
         self.mark: Any = None
         self.at = (0.5, 0.5)
         self.token: TokenView | None = None
@@ -59,6 +64,7 @@ class InspectTab:
             visit.on_edit(handle, self.ask)
         visit.on_click(self.exports, lambda: self.export(self.exports.value))
         visit.on_click(self.back, self.leave)
+        visit.client.camera.on_update(visit.guarded(lambda _: self.view_changed()))
         self.refresh()
 
     def refresh(self) -> None:
@@ -89,12 +95,7 @@ class InspectTab:
         self.visit.player.stop()
         self.visit.view.show_path(False)
         self.draw_picture()
-        camera = self.visit.client.camera
-        camera.position, camera.look_at, camera.up_direction = (
-            (0.0, 0.0, -1.5 * _WIDTH),
-            (0.0, 0.0, 0.0),
-            (0.0, -1.0, 0.0),
-        )
+        self.look_at_picture()
         if self.layers is None:
             self.visit.studio.worker.submit("weights", {}, self.visit.on_event(self.show_layers))
         self.state.content = sentence("Click a point of the picture in the 3D view.")
@@ -119,6 +120,22 @@ class InspectTab:
         height = _WIDTH * frame.shape[0] / frame.shape[1]
         self.picture = self.visit.view.scene.add_image("/inspect/picture", frame, _WIDTH, height, format="png")
         self.picture.on_click(self.visit.guarded(self.clicked))
+
+    def look_at_picture(self) -> None:
+        """Put the visitor's view before the picture, so far away that it fits between the panels."""
+        if self.frames is None:
+            return
+        camera = self.visit.client.camera
+        self.aspect = camera.aspect
+        height = _WIDTH * self.frames.shape[1] / self.frames.shape[2]
+        distance = _MARGIN * max(height, _WIDTH / self.aspect) / 2 / math.tan(camera.fov / 2)
+        camera.position, camera.look_at = (0.0, 0.0, -distance), (0.0, 0.0, 0.0)
+        camera.up_direction = (0.0, -1.0, 0.0)
+
+    def view_changed(self) -> None:
+        """A panel has come or gone, or the page has another size: there is more or less room for the picture."""
+        if self.is_shown and abs(self.visit.client.camera.aspect / self.aspect - 1) > _OTHER_ASPECT:
+            self.look_at_picture()
 
     def hide_picture(self) -> None:
         """Make room for the path again."""
@@ -221,7 +238,7 @@ class InspectTab:
             with self.panel.add_tab("Score terms"):
                 self.maps = {name: gui.add_image(picture, label=name) for name, picture in pictures.items()}
             self.panel.dock_left()
-            self.panel.set_width(560)
+            self.panel.set_width(min(_PANEL_WIDTH, round(_PANEL_SHARE * self.visit.page_width)))
         self.visit.preview_panel.visible = False
         self.panel.visible = True
         for name, picture in pictures.items():

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from sightline.studio.app import Studio
 
 _log = logging.getLogger("sightline")
-_PREVIEW_WIDTH = 400  # pixels
+_PANEL_WIDTH = (300, 400)  # pixels: the least and the most of a panel at the side of the page
+_PANEL_SHARE = 0.31  # of the page's width, in between
 _TYPING_SECONDS = 1.5  # without another letter, after which a number counts as typed
 _PANEL_SECONDS = 0.3  # until a page has drawn a panel again: it forgets the width, and ignores one that comes before
 
@@ -52,6 +53,8 @@ class Visit:
         # What the studio has to tell: one thread, so that it is told in order, and that nobody waits for this page.
         self._later = ThreadPoolExecutor(1, "studio visit")
         limit_uploads(client, self.notify)
+        self.page_width = int(client.camera.image_width)  # the 3D view has the whole page before there are panels
+        self.side_width = min(max(round(_PANEL_SHARE * self.page_width), _PANEL_WIDTH[0]), _PANEL_WIDTH[1])
         with client.atomic():
             self._build()
         self.path_changed(picture=True)
@@ -61,7 +64,7 @@ class Visit:
         gui = self.gui
         gui.set_panel_label("Sightline studio")
         gui.main_panel.dock_right()
-        gui.main_panel.set_width(390)
+        gui.main_panel.set_width(self.side_width)
         self.preview_panel = gui.add_panel()
         with self.preview_panel.add_tab("Preview"):
             self.player = Player(
@@ -70,7 +73,7 @@ class Visit:
             self.table = gui.add_html("")
             self.warnings = gui.add_html("")
         self.preview_panel.dock_left()
-        self.preview_panel.set_width(_PREVIEW_WIDTH)
+        self.preview_panel.set_width(self.side_width)
         self.tabs = gui.add_tab_group()
         with self.tabs.add_tab("Shoot"):
             self.shoot = ShootTab(self)
@@ -196,7 +199,7 @@ class Visit:
         """Bring back the preview, which something else has hidden."""
         if not self.preview_panel.visible:
             self.preview_panel.visible = True
-            widen = self.guarded(lambda: self.preview_panel.set_width(_PREVIEW_WIDTH))
+            widen = self.guarded(lambda: self.preview_panel.set_width(self.side_width))
             timer = threading.Timer(_PANEL_SECONDS, widen)
             timer.daemon = True
             timer.start()
