@@ -50,3 +50,12 @@ def test_a_refused_number_that_stays_is_told_and_replaced(visit, timers):
         timers[-1]()
         assert field.value == pytest.approx(used()) == pytest.approx(before)
         assert f"{field.label} is 0: expected a number from" in visit.said[-1]
+
+
+def test_a_move_whose_name_means_something_else_elsewhere_is_explained_on_the_page(visit):
+    for _ in range(2):  # every time that it is typed
+        edit(visit, visit.shoot.move, "push in 1, pan left 20")
+        assert "push in is read as dolly in." in visit.shoot.move_error.content
+        assert "pan left turns the camera; to move it say truck left." in visit.shoot.move_error.content
+        edit(visit, visit.shoot.move, "orbit:30")
+        assert visit.shoot.move_error.content == ""

@@ -185,6 +185,11 @@ class Session:
         with self._kept_if_refused("mode", "move", "easing"):
             self.mode, self.move, self.easing = "move", text.strip() or DEFAULT_MOVE, easing or self.easing
 
+    @property
+    def move_notes(self) -> list[str]:
+        """How moves were understood whose names may mean something else to the visitor, in sentences."""
+        return MoveLine.read(self.move).notes if self.mode == "move" else []
+
     def set_keys(self, keyframes: Keyframes) -> None:
         """Make these the path. The first key is the camera of the picture: it stays there, and its lens is the picture's."""
         first = keyframes.keys[0]

@@ -145,7 +145,7 @@ class ShootTab:
             words = f"The path is that of {self.opened or 'a file'}; typing a move replaces it."
         elif not self.move.value.strip():
             words = f"Without moves, the path is {session.move}."
-        self.move_error.content = sentence(words)
+        self.move_error.content = sentence(words) + sentences(session.move_notes)
 
     def save_trajectory(self) -> None:
         """Send the path as a file; a format of several files becomes a .zip, which the page can open too."""
