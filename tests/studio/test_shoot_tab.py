@@ -59,3 +59,21 @@ def test_a_move_whose_name_means_something_else_elsewhere_is_explained_on_the_pa
         assert "pan left turns the camera; to move it say truck left." in visit.shoot.move_error.content
         edit(visit, visit.shoot.move, "orbit:30")
         assert visit.shoot.move_error.content == ""
+
+
+def test_the_easing_of_moves_leaves_keys_alone_and_undo_brings_them_back(visit):
+    keys = visit.shoot.keys
+    assert not keys.actions.visible
+    click(visit, keys.start)
+    made = visit.session.history.current
+    edit(visit, visit.shoot.easing, "ease")
+    assert visit.session.mode == "keys" and visit.session.history.current is made
+    edit(visit, visit.shoot.move, "pan:10")
+    assert (visit.session.mode, visit.session.easing) == ("move", "ease") and keys.actions.visible
+    edit(visit, keys.actions, "Delete")
+    assert "the path is not made of keys" in visit.said[-1]
+    edit(visit, keys.actions, "Undo")
+    assert visit.session.mode == "keys" and visit.session.history.current is made
+    edit(visit, visit.shoot.move, "pan:20")
+    edit(visit, visit.shoot.easing, "linear")
+    assert (visit.session.mode, visit.session.move, visit.session.easing) == ("move", "pan:20", "linear")

@@ -81,6 +81,10 @@ class KeysFolder:
     def act(self, word: str) -> None:
         session = self.visit.session
         if word == "Delete":
+            if session.mode != "keys":
+                raise SightlineError(
+                    "the path is not made of keys: expected a key to delete; Undo brings the keys back."
+                )
             if self.chosen == 0:
                 raise SightlineError("key 0 is the camera of the picture: expected another key to delete.")
             self.use(self.keyframes.delete(self.chosen), self.chosen)
@@ -135,7 +139,8 @@ class KeysFolder:
         """The keys in the 3D view, and the fields of the chosen one."""
         session, view = self.visit.session, self.visit.view
         is_used = session.mode == "keys"
-        for handle in (self.actions, self.key, self.place, self.lens, self.seconds, self.easing, self.loop):
+        self.actions.visible = is_used or session.history.has_path  # Undo brings back keys that a move has replaced
+        for handle in (self.key, self.place, self.lens, self.seconds, self.easing, self.loop):
             handle.visible = is_used
         self.fit.visible = False
         if not is_used:
