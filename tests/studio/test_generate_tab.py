@@ -31,3 +31,10 @@ def test_a_length_that_has_not_been_drawn_is_drawn_before_the_film_is_made(visit
     visit.generate.frames.value = 5  # its change was lost on the way
     click(visit, visit.generate.start)
     assert visit.player.slider.max == 4 and visit.studio.worker.tasks[-1].arguments["num_frames"] == 5
+
+
+def test_a_reopened_film_leaves_nothing_of_the_film_before(visit):
+    visit.generate.name.value, visit.generate.state.content = "before", "before took 3 s."
+    settings = {"prompt": "a room", "negative_prompt": None, "seed": 7, "num_inference_steps": 3}
+    visit.generate.fill("room", {**settings, "guidance_scale": 1.0, "camera_guidance_scale": 1.0})
+    assert visit.generate.name.value == "room" and "before" not in visit.generate.state.content

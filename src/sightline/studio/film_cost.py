@@ -13,6 +13,7 @@ from sightline.generation.memory import estimate
 from sightline.generation.model import Model
 from sightline.memory import GIB
 from sightline.studio.library import Library
+from sightline.studio.page_text import counted
 from sightline.studio.remaining import duration
 
 
@@ -84,9 +85,11 @@ class FilmCosts:
         took = known[nearest]
         sampling = took.sampling * _passes(settings) / _passes(nearest)
         expected = (sampling + took.decoding) * _size(settings) / _size(nearest)
-        steps = "1 step" if nearest.num_inference_steps == 1 else f"{nearest.num_inference_steps} steps"
+        steps = counted(nearest.num_inference_steps, "step")
         frames, width, height = nearest.shape
-        guide = steps if nearest.shape == settings.shape else f"{frames} frames of {width}x{height} in {steps}"
+        guide = (
+            steps if nearest.shape == settings.shape else f"{counted(frames, 'frame')} of {width}x{height} in {steps}"
+        )
         return f"roughly {duration(expected)}, judging by a film of {guide}"
 
     def films_changed(self) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sightline.errors import SightlineError
-from sightline.studio.fields import index_in
+from sightline.studio.fields import NOTHING, index_in
 from sightline.studio.inspection_page import form_picture, strengths_picture, strips, write_figure, write_page
 from sightline.studio.inspector import LayersView, TokenQuery, TokenView
 from sightline.studio.page_text import sentence
@@ -20,7 +20,7 @@ from sightline.studio.worker import FINAL_EVENTS, Event, Task
 if TYPE_CHECKING:
     from sightline.studio.visit import Visit
 
-_NONE, _MEAN = "-", "mean over heads"
+_MEAN = "mean over heads"
 _WIDTH = 2.0  # of the picture in the 3D view
 _MARGIN = 1.1  # of the view to the picture
 _OTHER_ASPECT = 0.02  # a larger relative change of the view's shape is another one
@@ -45,7 +45,7 @@ class InspectTab:
         self.task: Task | None = None  # the last question to the model
         self.asked = 0  # counts the questions, so that the answer to one that was put away is not shown
         gui = visit.gui
-        self.film = gui.add_dropdown("Film to inspect", (_NONE,))
+        self.film = gui.add_dropdown("Film to inspect", (NOTHING,))
         self.open_film = gui.add_button("Open the film", icon="scan-eye")
         self.state = gui.add_html(sentence("Open a film, then click a point of its picture in the 3D view."))
         self.frame = gui.add_slider("Latent frame", 0, 1, 1, 0)
@@ -69,7 +69,7 @@ class InspectTab:
 
     def refresh(self) -> None:
         names = self.visit.studio.library.names()
-        self.film.options = tuple(names) or (_NONE,)
+        self.film.options = tuple(names) or (NOTHING,)
         self.film.value = self.film.value if self.film.value in names else self.film.options[0]
         if self.opened and self.opened not in names:
             deleted, self.opened, self.frames = self.opened, "", None

@@ -235,7 +235,7 @@ class Visit:
         self.shoot.opened = ""
         self.shoot.fill()
         self.path_changed(picture=True)
-        self.generate.fill(sampling)
+        self.generate.fill(film.name, sampling)
         self.view.look_from_behind(self.distance)
         self.show_film(film)
         self.generate.film_view.show(film)
@@ -246,7 +246,7 @@ class Visit:
         films = self.studio.library.folder
         with suppress(Exception):  # a page that is just being closed
             self.gui.add_modal(
-                f"The studio has ended. Finished films are in {films}. When `sightline studio` runs again, this page opens anew."
+                f"The studio has ended. Finished films are in {films}. When `sightline studio` runs again, this page opens again."
             )
             self.client.flush()
 
