@@ -182,5 +182,5 @@ def test_a_zip_that_unpacks_to_too_much_is_refused_with_its_size(monkeypatch):
     monkeypatch.setattr(uploads, "MAX_FILE_BYTES", 2**20)
     with zipfile.ZipFile(buffer := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("large.txt", bytes(3 * 2**20))
-    with pytest.raises(SightlineError, match="bomb.zip has 1 file with 3 MiB in all: expected 1 to 16 files"):
+    with pytest.raises(SightlineError, match=r"bomb\.zip has 1 file with 3 MiB in all: expected 1 to 16 files"):
         uploads.read_trajectory(buffer.getvalue(), "bomb.zip", width=64, height=48, focal_mm=28.0)
