@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.cameras import moves
-from sightline.cameras.moves import phrase_reader
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 
@@ -326,17 +325,19 @@ def test_every_verb_and_direction_leads_to_a_move(verb: str) -> None:
         assert len(moves.parse(f"{verb} {direction}", frames=3)) == 3
 
 
-def test_an_alias_says_once_what_it_means(caplog: pytest.LogCaptureFixture) -> None:
-    phrase_reader._note.cache_clear()
+def test_an_alias_says_once_in_each_line_what_it_means(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, logger="sightline"):
-        moves.parse("zoom in 50")
+        moves.parse("zoom in 50, zoom_in:70")
         moves.parse("zoom_in:70")
         moves.parse("push in:1")
         moves.parse("tilt up 3")
     assert [record.getMessage() for record in caplog.records] == [
         "zoom in changes the lens; to move the camera say dolly in.",
+        "zoom in changes the lens; to move the camera say dolly in.",
         "push in is read as dolly in.",
     ]
+    line = moves.MoveLine.read("push in 1, then pan left 20, then push in 2")
+    assert line.notes == ["push in is read as dolly in.", "pan left turns the camera; to move it say truck left."]
 
 
 def test_a_speed_without_effect_says_so(caplog: pytest.LogCaptureFixture) -> None:

@@ -37,3 +37,8 @@ def test_nearest_sizes_fill_whole_tokens():
 
 def test_a_configuration_without_strides_means_the_defaults_of_the_vae():
     assert TokenStride.from_vae({}, (1, 2, 2)) == (TEMPORAL_STRIDE, 16, 16)
+
+
+def test_the_stride_of_a_grid_is_never_zero():
+    assert TokenGrid(9, 2, 2).temporal_stride(33) == 4
+    assert TokenGrid(1, 2, 2).temporal_stride(1) == 1

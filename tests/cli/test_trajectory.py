@@ -13,7 +13,6 @@ import pytest
 import sightline
 from sightline import cli
 from sightline.cameras import moves
-from sightline.cameras.moves import phrase_reader
 from sightline.cameras.trajectory import Trajectory
 from sightline.generation.job import Job
 from sightline.generation.model import model_info
@@ -177,7 +176,6 @@ def test_reader_options_pass_through(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_notes_go_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
-    phrase_reader._note.cache_clear()
     moves.static(frames=2).replace(xi=0.5).save("wide.json")
     assert run("make", "push in:0.5") == 0
     assert "note: push in is read as dolly in." in capsys.readouterr().err

@@ -24,3 +24,11 @@ def test_the_scores_of_a_video_are_split_for_ltx2_too():
     assert found.pictures.shape[0] == 2
     with pytest.raises(SightlineError, match="whose scores can be split"):
         video_score_terms(attach_camera(tiny_pipeline("vace"), Scope()), clip, layer=0, frame=0)
+
+
+def test_a_video_of_one_frame_has_scores_too():
+    pipe = attach_camera(tiny_pipeline("ti2v-5b"), Scope())
+    frames = np.random.default_rng(0).integers(0, 255, (1, 64, 64, 3), dtype=np.uint8)
+    clip = Clip(frames, smooth_trajectory(1, 64, 64), "a room", "test", "clip")
+    found = video_score_terms(pipe, clip, layer=0, frame=0)
+    assert len(found.pictures) == len(found.attention) == 1

@@ -24,7 +24,7 @@ def costs(model, tmp_path):
     return FilmCosts(model, Library(tmp_path))
 
 
-def write_film(costs, name, time, seconds, model=None, **made):
+def write_film(costs, name, time, seconds, model=None, parts=None, **made):
     folder = costs.library.folder / name
     folder.mkdir()
     names = ("image", "trajectory", "move", "easing", "focal_mm", "target_depth", "world", "style", "camera")
@@ -34,7 +34,7 @@ def write_film(costs, name, time, seconds, model=None, **made):
     content = {
         "request": {**dict.fromkeys(names), "model": model or options.model},
         "generated": {**generated, "camera_guidance_scale": 1.0, **made},
-        "result": {"seconds": seconds},
+        "result": {"seconds": seconds, **(parts or {})},
     }
     (folder / "settings.json").write_text(json.dumps(content))
     (folder / "video.mp4").write_bytes(b"")
@@ -72,3 +72,12 @@ def test_films_of_another_model_and_damaged_ones_do_not_count(costs):
 
 def test_the_memory_is_said_in_words(costs):
     assert costs.memory(SETTINGS).endswith("GiB of main memory") or costs.memory(SETTINGS).endswith("GPU memory")
+
+
+def test_loading_is_left_out_and_decoding_takes_as_long_for_any_number_of_steps(costs):
+    parts = {"sampling_seconds": 12.0, "decoding_seconds": 8.0}
+    write_film(costs, "film", 1000, 500.0, parts=parts)  # the rest was loading
+    assert costs.time(SETTINGS) == "about 20 s, as the last film of these settings"
+    assert costs.time(SETTINGS._replace(num_inference_steps=48)).startswith("roughly 55 s")  # 48 + 8
+    assert costs.time(SETTINGS._replace(num_inference_steps=1)).startswith("roughly 9 s")  # 1 + 8
+    assert costs.time(SETTINGS._replace(num_frames=66)).startswith("roughly 40 s")

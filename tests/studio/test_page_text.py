@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sightline.cameras import moves
-from sightline.studio.page_text import drop_area, page_words, path_table, sentence
+from sightline.studio.page_text import code, counted, drop_area, page_words, path_table, sentence
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from sightline.studio.page_text import drop_area, page_words, path_table, senten
         ("camera_guidance_scale is nan: expected 1.", "Camera guidance is nan: expected 1."),
         ("camera_to_world of frame 3 is at (1, 2, 3).", "The camera of frame 3 is at (1, 2, 3)."),
         ("say --num-frames 5.", "say --num-frames 5."),
-        ("size is 130x128: expected multiples of 16x16.", "size is 130x128: expected multiples of 16x16."),
+        ("size is 130x128: expected multiples of 16x16.", "Size is 130x128: expected multiples of 16x16."),
     ],
 )
 def test_errors_call_a_field_by_its_label(error, shown):
@@ -40,3 +40,18 @@ def test_the_place_of_a_frame_has_no_minus_signs():
 def test_a_dropped_file_goes_to_the_button_of_its_type():
     area = drop_area("image/png,image/webp")
     assert "accept=&quot;image/png,image/webp&quot;" in area and "Or drop one" in area
+
+
+def test_a_bad_argument_is_called_as_its_field_and_plain_words_are_left_alone():
+    assert page_words("frames is 1: expected 4.") == "Frames is 1: expected 4."
+    assert page_words("size is 'abc': expected WIDTHxHEIGHT.").startswith("Size is 'abc'")
+    assert page_words("depth is 'world' without a world.").startswith("Depth is")
+    assert (
+        page_words("there are 4 keys for 3 frames: the size is odd.")
+        == "there are 4 keys for 3 frames: the size is odd."
+    )
+    assert [counted(number, "frame") for number in (0, 1, 2)] == ["0 frames", "1 frame", "2 frames"]
+
+
+def test_copying_needs_no_clipboard_of_the_browser():
+    assert "navigator.clipboard" in code("Python", "x") and "document.execCommand('copy')" in code("Python", "x")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -64,3 +65,18 @@ def test_keys_and_handles_are_drawn_where_the_keys_are(view):
     view.draw_gizmo(None, lambda _: None)
     view.draw_keys(None, 1.0, 0, lambda _: None)
     assert view.scene.shown("/keys/") == []
+
+
+def test_keys_make_room_for_an_estimated_path():
+    view = SceneView(
+        SimpleNamespace(scene=MagicMock(add_frame=lambda name, **_: SimpleNamespace(name=name, visible=True)))
+    )
+    keys = next(parent for parent in view._parents if parent.name == "/keys")
+    view.draw_estimate(moves.truck(1.0, frames=5).camera_to_world.numpy())
+    drawn = view.scene.add_line_segments.call_args
+    assert drawn.args[0] == "/path/estimate" and drawn.kwargs["thickness"] > 3.0 and not keys.visible
+    view.draw_estimate(None)
+    assert keys.visible
+    view.show_path(False)  # for a film in Inspect
+    view.draw_estimate(None)
+    assert not keys.visible

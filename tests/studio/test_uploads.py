@@ -176,3 +176,11 @@ def test_the_poses_of_vipe_without_their_lens_do_not_name_our_folder(tmp_path):
     with pytest.raises(SightlineError, match="expected a file") as caught:
         uploads.read_trajectory((tmp_path / "pose.npz").read_bytes(), "pose.npz", width=64, height=48, focal_mm=28.0)
     assert "sightline-upload-" not in str(caught.value)
+
+
+def test_a_zip_that_unpacks_to_too_much_is_refused_with_its_size(monkeypatch):
+    monkeypatch.setattr(uploads, "MAX_FILE_BYTES", 2**20)
+    with zipfile.ZipFile(buffer := io.BytesIO(), "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("large.txt", bytes(3 * 2**20))
+    with pytest.raises(SightlineError, match=r"bomb\.zip has 1 file with 3 MiB in all: expected 1 to 16 files"):
+        uploads.read_trajectory(buffer.getvalue(), "bomb.zip", width=64, height=48, focal_mm=28.0)

@@ -22,7 +22,8 @@ class VideoShape(NamedTuple):
     height: int
 
     def __str__(self) -> str:
-        return f"{self.num_frames} frames of {self.width}x{self.height}"
+        frames = "1 frame" if self.num_frames == 1 else f"{self.num_frames} frames"
+        return f"{frames} of {self.width}x{self.height}"
 
 
 @dataclass(frozen=True)

@@ -58,8 +58,8 @@ class TokenGrid(NamedTuple):
         return cls((num_frames - 1) // stride.frames + 1, height // stride.height, width // stride.width)
 
     def temporal_stride(self, num_frames: int) -> int:
-        """Raw frames per latent frame, for a video of so many frames on this grid."""
-        return (num_frames - 1) // max(self.frames - 1, 1)
+        """Raw frames per latent frame, for a video of so many frames on this grid; 1 for a video of one frame."""
+        return max((num_frames - 1) // max(self.frames - 1, 1), 1)
 
     @property
     def tokens_per_frame(self) -> int:

@@ -71,6 +71,7 @@ class Make(MoveOptions):
         if self.output is not None:
             format_to_write(self.output, self.format)
         line, info = MoveLine.read(self.moves), model_info(self.model)
+        line.log_notes()
         frames = self.num_frames_of(line, info.defaults.num_frames, info.stride) if self.frames is None else self.frames
         width, height = parse_size(self.size) if self.size else (info.defaults.width, info.defaults.height)
         trajectory = self.make(line, frames, width, height)

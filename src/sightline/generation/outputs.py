@@ -43,7 +43,7 @@ def run_job(
     Everything that can be refused is refused before weights are loaded. rank: of processes that share one video (context
     parallel), only the first writes. on_step: may raise, which ends the job and leaves nothing behind.
     """
-    started = time.monotonic()
+    clock = _Clock()
     if not overwrite:
         require_empty(job.output)
     elif not _holds_video(job.output):  # replace only what an earlier job wrote
@@ -56,14 +56,14 @@ def run_job(
     model.require_memory(plan, camera_guidance=job.camera_guidance_scale != 1.0)
     if model.options.context_parallel != "none":
         # No process may fail alone before the others are done: the folder is created when the video is ready.
-        video = _generate(model, job, plan, on_step)
+        video = _generate(model, job, plan, on_step, clock)
         if rank:
             return {}
         with atomic_folder(job.output, overwrite) as folder:
-            return _write(folder, model, job, plan, video, started)
+            return _write(folder, model, job, plan, video, clock)
     with atomic_folder(job.output, overwrite) as folder:  # created before the work, so that a bad path fails early
         _require_space(folder, plan, job.output)
-        return _write(folder, model, job, plan, _generate(model, job, plan, on_step), started)
+        return _write(folder, model, job, plan, _generate(model, job, plan, on_step, clock), clock)
 
 
 def request(model: Model, job: Job) -> dict[str, Any]:
@@ -121,16 +121,38 @@ def _require_memory(model: Model, job: Job) -> None:
     model.require_memory_for(job.num_frames or defaults.num_frames, width, height, camera_guidance)
 
 
-def _generate(model: Model, job: Job, plan: Plan, on_step: OnStep | None) -> np.ndarray:  # -> [T, H, W, 3] uint8
+class _Clock:
+    """When a job started, when its model was loaded, and when its last step had ended; monotonic seconds."""
+
+    def __init__(self) -> None:
+        self.started = time.monotonic()
+        self.loaded: float | None = None
+        self.sampled: float | None = None
+
+    def seconds(self) -> dict[str, float]:
+        """Of all until now. Where the steps were followed, also of sampling and of what came after it, both without loading."""
+        now = time.monotonic()
+        found = {"seconds": now - self.started}
+        if self.loaded is not None and self.sampled is not None:
+            found |= {"sampling_seconds": self.sampled - self.loaded, "decoding_seconds": now - self.sampled}
+        return {name: round(value, 1 if name == "seconds" else 3) for name, value in found.items()}
+
+
+def _generate(
+    model: Model, job: Job, plan: Plan, on_step: OnStep | None, clock: _Clock
+) -> np.ndarray:  # -> [T, H, W, 3] uint8
     def after_step(_pipe: Any, step: int, _timestep: Any, tensors: dict[str, Any]) -> dict[str, Any]:
         if on_step is not None:
             on_step(step, tensors["latents"])
+        clock.sampled = time.monotonic()
         return tensors
 
     options: dict[str, Any] = {} if on_step is None else {"callback_on_step_end": after_step}
     try:
+        pipe = model.pipe
+        clock.loaded = time.monotonic()
         return generate(
-            model.pipe,
+            pipe,
             plan.image,
             plan.prompt,
             plan.trajectory,
@@ -148,7 +170,7 @@ def _generate(model: Model, job: Job, plan: Plan, on_step: OnStep | None) -> np.
         ) from None
 
 
-def _write(folder: Path, model: Model, job: Job, plan: Plan, video: np.ndarray, started: float) -> dict[str, Any]:
+def _write(folder: Path, model: Model, job: Job, plan: Plan, video: np.ndarray, clock: _Clock) -> dict[str, Any]:
     trajectory, truth = plan.trajectory, plan.ground_truth
     result: dict[str, Any] = {}
     title = str(job.trajectory or job.move or (DEFAULT_MOVE if job.world is None else "own trajectory"))
@@ -166,7 +188,7 @@ def _write(folder: Path, model: Model, job: Job, plan: Plan, video: np.ndarray, 
         trajectory.plot(folder / "trajectory.png", title=title)
     trajectory.save(folder / "trajectory.json")
     result["video_sha256"] = file_digest(folder / "video.mp4")
-    result["seconds"] = round(time.monotonic() - started, 1)
+    result |= clock.seconds()
     speed = speed_of_film(model.pipe, model.info, trajectory, plan.num_inference_steps, plan.guidance_scale)
     settings = {
         "request": request(model, job),

@@ -52,6 +52,8 @@ def make_shot(job: Job, info: ModelInfo) -> PlannedShot:
         if job.trajectory is not None or _is_own(job)
         else MoveLine.read(DEFAULT_MOVE if job.move is None else job.move)
     )
+    if line is not None:
+        line.log_notes()
     own_length = info.defaults.num_frames
     num_frames = job.num_frames or (own_length if line is None else job.num_frames_of(line, own_length, info.stride))
     info.require_num_frames(num_frames)

@@ -63,7 +63,7 @@ class Studio:
         self._prepare()
         with gate.installed(max_size=MAX_MESSAGE_BYTES), contextlib.redirect_stdout(io.StringIO()):  # viser's banner
             self.server = viser.ViserServer(host=host, port=port, label="Sightline studio", verbose=False)
-        # A page may be closed while something is drawn on it, which is no news for whoever started the studio.
+        # A page may be closed while something is drawn on it, of which viser warns in the terminal.
         warnings.filterwarnings("ignore", r"Queued a \w+ on a closed connection", UserWarning)
         # Before anybody comes: a page would place its view before it turns its world.
         self.server.scene.set_up_direction("-y")

@@ -51,9 +51,9 @@ class DepthFields:
         self._show_inputs()
         try:
             session.set_depth(session.depth_source if is_missing else source, number_in(self.distance))
-        except SightlineError:
-            self.fill()  # what is shown is what is used
-            raise
+        except SightlineError as error:
+            self.visit.refuse([self.source, self.distance], error, self.fill)
+            return
         if is_missing:
             self.note.content = sentence(f"Until there is a {source}, the depth stays {session.depth_source}.")
         self._draw()

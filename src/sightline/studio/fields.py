@@ -9,6 +9,8 @@ from typing import Any
 from sightline.checks import plain_number, shown
 from sightline.errors import SightlineError
 
+NOTHING = "-"  # what a list shows that is empty, or of which nothing is chosen
+
 
 def by_visitor(callback: Callable[[Any], None]) -> Callable[[Any], None]:
     """A callback for the changes that the visitor makes, and not for those that this program makes."""

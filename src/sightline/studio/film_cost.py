@@ -5,14 +5,15 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from sightline.errors import SightlineError
 from sightline.generation.memory import estimate
 from sightline.generation.model import Model
 from sightline.memory import GIB
 from sightline.studio.library import Library
+from sightline.studio.page_text import counted
 from sightline.studio.remaining import duration
 
 
@@ -31,13 +32,29 @@ class FilmSettings(NamedTuple):
         return self.num_frames, self.width, self.height
 
 
+class FilmSeconds(NamedTuple):
+    """How long a film took, without loading the model. The steps are all of it where a folder tells nothing else."""
+
+    sampling: float
+    decoding: float
+
+    @classmethod
+    def of(cls, result: Mapping[str, Any]) -> FilmSeconds:
+        """result: of a film's settings.json."""
+        if "sampling_seconds" not in result:  # of an earlier version, or of `sightline generate`
+            return cls(float(result["seconds"]), 0.0)
+        return cls(float(result["sampling_seconds"]), float(result["decoding_seconds"]))
+
+
 class FilmCosts:
     """Of one model, and of the films of one library."""
 
     def __init__(self, model: Model, library: Library) -> None:
         self.model, self.library = model, library
         self._memory: dict[tuple[int, int, int, bool], str] = {}
-        self._seconds: dict[FilmSettings, float] | None = None  # of the newest film of each settings, the oldest first
+        self._seconds: dict[FilmSettings, FilmSeconds] | None = (
+            None  # of the newest film of each settings, the oldest first
+        )
         self._lock = threading.Lock()
 
     def memory(self, settings: FilmSettings) -> str:
@@ -54,10 +71,10 @@ class FilmCosts:
         return self._memory[key]
 
     def time(self, settings: FilmSettings) -> str:
-        """The time of the newest film of the same settings, in words; else what one of the same size lets expect."""
+        """The time of the newest film of the same settings, in words; else an estimate from a film of nearly these settings."""
         known = self._known_seconds()
         if settings in known:
-            return f"about {duration(known[settings])}, as the last film of these settings"
+            return f"about {duration(sum(known[settings]))}, as the last film of these settings"
         if not known:
             return "known after the first film"
         # Decoding takes as long for few steps as for many, and attention grows faster than the film, so a film of nearly the same
@@ -65,10 +82,14 @@ class FilmCosts:
         nearest = min(
             reversed(known), key=lambda other: (_ratio(other, settings, _size), _ratio(other, settings, _passes))
         )
-        expected = known[nearest] * _passes(settings) / _passes(nearest) * _size(settings) / _size(nearest)
-        steps = "1 step" if nearest.num_inference_steps == 1 else f"{nearest.num_inference_steps} steps"
+        took = known[nearest]
+        sampling = took.sampling * _passes(settings) / _passes(nearest)
+        expected = (sampling + took.decoding) * _size(settings) / _size(nearest)
+        steps = counted(nearest.num_inference_steps, "step")
         frames, width, height = nearest.shape
-        guide = steps if nearest.shape == settings.shape else f"{frames} frames of {width}x{height} in {steps}"
+        guide = (
+            steps if nearest.shape == settings.shape else f"{counted(frames, 'frame')} of {width}x{height} in {steps}"
+        )
         return f"roughly {duration(expected)}, judging by a film of {guide}"
 
     def films_changed(self) -> None:
@@ -76,16 +97,16 @@ class FilmCosts:
         with self._lock:
             self._seconds = None
 
-    def _known_seconds(self) -> dict[FilmSettings, float]:
+    def _known_seconds(self) -> dict[FilmSettings, FilmSeconds]:
         with self._lock:
             if self._seconds is None:
                 self._seconds = self._read_seconds()
             return self._seconds
 
-    def _read_seconds(self) -> dict[FilmSettings, float]:
+    def _read_seconds(self) -> dict[FilmSettings, FilmSeconds]:
         options = self.model.options
         model = {"model": options.model, "camera": None if options.camera is None else str(options.camera)}
-        found: dict[FilmSettings, float] = {}
+        found: dict[FilmSettings, FilmSeconds] = {}
         for name in reversed(self.library.names()):
             with contextlib.suppress(SightlineError, KeyError, TypeError, ValueError):  # of a folder of another version
                 content = self.library.film(name).settings
@@ -100,7 +121,7 @@ class FilmCosts:
                         camera_guidance=made["camera_guidance_scale"] != 1.0,
                     )
                     found.pop(settings, None)  # so that the newest film stands last
-                    found[settings] = float(content["result"]["seconds"])
+                    found[settings] = FilmSeconds.of(content["result"])
         return found
 
 

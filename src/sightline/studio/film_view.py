@@ -12,7 +12,7 @@ from sightline.studio.command import python_code, shell_line
 from sightline.studio.inspector import pack
 from sightline.studio.library import Film
 from sightline.studio.page_text import code, sentence, unit_name, videos
-from sightline.studio.remaining import Remaining
+from sightline.studio.remaining import Remaining, with_remaining
 from sightline.studio.worker import Event, Task, waiting_words
 
 if TYPE_CHECKING:
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 _KNOWN_DEPTHS = ("world", "file", "model")  # a plane or a room is no depth to measure a film by
 _OUTDATED = "The picture or the path has changed since this film. Reopen it in the Gallery to see them together."
+
+
+def commands(film: Film) -> str:
+    """How to make a film again, as HTML."""
+    return code("Copy as command", shell_line(film)) + code("Python", python_code(film))
 
 
 class FilmView:
@@ -42,7 +47,7 @@ class FilmView:
         """The film itself, and how to make it again."""
         self.put_away_estimate()
         self.video.content = videos([(film.name, film.folder / "video.mp4")])
-        self.commands.content = code("Copy as command", shell_line(film)) + code("Python", python_code(film))
+        self.commands.content = commands(film)
         if self.visit.film_name == film.name:
             self.measure.visible = self.visit.session.depth_source in _KNOWN_DEPTHS
         else:
@@ -102,8 +107,8 @@ class FilmView:
         elif kind == "progress":
             self.bar.value = 100.0 * event["fraction"]
             self.remaining.update(event["fraction"])
-            left = str(self.remaining) and f", {self.remaining}"
-            self.errors.content = sentence(f"Estimating the path: {event['fraction']:.0%}{left} ...")
+            words = with_remaining(f"Estimating the path: {event['fraction']:.0%}", self.remaining)
+            self.errors.content = sentence(f"{words} ...")
         else:
             self._show_running(False)
             self._show_end(event)

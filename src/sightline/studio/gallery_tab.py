@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sightline.studio.command import python_code, shell_line
-from sightline.studio.page_text import code, sentence, sentences, table, videos
+from sightline.studio.fields import NOTHING
+from sightline.studio.film_view import commands
+from sightline.studio.page_text import sentence, sentences, table, videos
 
 if TYPE_CHECKING:
     from sightline.studio.visit import Visit
-
-_NONE = "-"
 
 
 class GalleryTab:
@@ -19,10 +18,10 @@ class GalleryTab:
         self.visit = visit
         gui = visit.gui
         self.jobs = gui.add_html("")
-        self.active = gui.add_dropdown("Being generated", (_NONE,), visible=False)
+        self.active = gui.add_dropdown("Being generated", (NOTHING,), visible=False)
         self.cancel = gui.add_button("Cancel this film", icon="x", visible=False)
-        self.film = gui.add_dropdown("Film", (_NONE,))
-        self.other = gui.add_dropdown("Compare with", (_NONE,))
+        self.film = gui.add_dropdown("Film", (NOTHING,))
+        self.other = gui.add_dropdown("Compare with", (NOTHING,))
         self.videos = gui.add_html("")
         self.actions = gui.add_button_group("Actions", ("Reopen", "Inspect", "Delete"))
         self.commands = gui.add_html("")
@@ -42,7 +41,7 @@ class GalleryTab:
         self.jobs.content = table([(job.name, job.state) for job in jobs]) if jobs else ""
         names = [job.name for job in self.visit.studio.jobs.active() if job.can_be_cancelled]
         self.active.visible = self.cancel.visible = bool(names)
-        options = tuple(names) or (_NONE,)
+        options = tuple(names) or (NOTHING,)
         if self.active.options != options:
             chosen = self.active.value
             self.active.options = options
@@ -66,10 +65,10 @@ class GalleryTab:
             return
         self.names = names
         film, other = self.film.value, self.other.value
-        self.film.options = tuple(names) or (_NONE,)
-        self.other.options = (_NONE, *names)
-        self.film.value = film if film in names else (names[0] if names else _NONE)
-        self.other.value = other if other in names else _NONE
+        self.film.options = tuple(names) or (NOTHING,)
+        self.other.options = (NOTHING, *names)
+        self.film.value = film if film in names else (names[0] if names else NOTHING)
+        self.other.value = other if other in names else NOTHING
         self.show()
 
     def choose(self, name: str) -> None:
@@ -80,20 +79,20 @@ class GalleryTab:
 
     def show(self) -> None:
         library = self.visit.studio.library
-        if self.film.value == _NONE:
+        if self.film.value == NOTHING:
             self.videos.content = sentence(f"No films in {library.folder} yet.")
             self.commands.content = ""
             return
         film = library.film(self.film.value)
-        shown = [film] if self.other.value == _NONE else [film, library.film(self.other.value)]
+        shown = [film] if self.other.value == NOTHING else [film, library.film(self.other.value)]
         films = [(one.name, one.folder / "video.mp4") for one in shown]
         if len(shown) == 1 and film.has_truth:
             films.append(("true view", film.folder / "true.mp4"))
         self.videos.content = videos(films) + sentences(f"{one.name}: {one}" for one in shown)
-        self.commands.content = code("Copy as command", shell_line(film)) + code("Python", python_code(film))
+        self.commands.content = commands(film)
 
     def act(self, word: str) -> None:
-        if self.film.value == _NONE:
+        if self.film.value == NOTHING:
             return
         film = self.visit.studio.library.film(self.film.value)
         if word == "Reopen":

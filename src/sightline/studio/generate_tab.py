@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -90,6 +91,8 @@ class GenerateTab:
         try:
             self._take_size()
         except SightlineError as error:
+            # The fields keep what is typed until something else changes: every letter arrives on its own, so a field that were
+            # filled again at "128x12" could not be edited.
             self.cost.content = sentence(str(error), "error")
             return
         self.visit.path_changed(picture=True)
@@ -98,12 +101,20 @@ class GenerateTab:
         self.visit.session.set_size(whole_number_in(self.frames), *parse_size(self.size.value))
 
     def fill_size(self) -> None:
+        """Show the length and size that are used, unless the fields show them already."""
         session = self.visit.session
-        self.frames.value, self.size.value = session.num_frames, f"{session.width}x{session.height}"
+        self.frames.value = session.num_frames
+        with suppress(SightlineError):
+            if parse_size(self.size.value) == (session.width, session.height):
+                return
+        self.size.value = f"{session.width}x{session.height}"
 
-    def fill(self, settings: dict[str, Any]) -> None:
-        """Show the settings of a film that was reopened."""
+    def fill(self, name: str, settings: dict[str, Any]) -> None:
+        """Show the name and the settings of a film that was reopened."""
         self.fill_size()
+        self.name.value = name
+        if self.job is None or self.job.has_ended:
+            self.state.content = sentence(f"The settings are those of {name}.")
         self.prompt.value, self.negative.value = settings["prompt"] or "", settings["negative_prompt"] or ""
         self.seed.value, self.steps.value = settings["seed"], settings["num_inference_steps"]
         self.guidance.value, self.camera.value = settings["guidance_scale"], settings["camera_guidance_scale"]
@@ -129,8 +140,15 @@ class GenerateTab:
     def generate(self) -> None:
         if self.job is not None and not self.job.has_ended:
             raise SightlineError("a film is being generated: expected it to end, or to be cancelled.")
-        self._take_size()  # refuses a length or size that is shown but could not be used
         session, library, sampling = self.visit.session, self.visit.studio.library, self.sampling()
+        before = session.num_frames, session.width, session.height
+        try:
+            self._take_size()  # refuses a length or size that is shown but could not be used
+        except SightlineError:
+            self.fill_size()
+            raise
+        if before != (session.num_frames, session.width, session.height):
+            self.visit.path_changed(picture=True)
         self.job = self.visit.studio.jobs.start(
             self.name.value,
             lambda folder: film_job(session, library, folder, **sampling),

@@ -16,6 +16,11 @@ class History:
     _past: list[Keyframes] = field(default_factory=list)
     _future: list[Keyframes] = field(default_factory=list)
 
+    @property
+    def has_path(self) -> bool:
+        """Whether there are keys to go back to: more than the camera of the picture."""
+        return any(len(keyframes) > 1 for keyframes in (self.current, *self._past))
+
     def apply(self, keyframes: Keyframes) -> None:
         """Make these the current keyframes; what was undone before is forgotten."""
         self._past = [*self._past, self.current][-self.limit :]

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sightline.errors import SightlineError
-from sightline.studio.fields import index_in
+from sightline.studio.fields import NOTHING, index_in
 from sightline.studio.inspection_page import form_picture, strengths_picture, strips, write_figure, write_page
 from sightline.studio.inspector import LayersView, TokenQuery, TokenView
 from sightline.studio.page_text import sentence
-from sightline.studio.worker import Event, Task
+from sightline.studio.worker import FINAL_EVENTS, Event, Task
 
 if TYPE_CHECKING:
     from sightline.studio.visit import Visit
 
-_NONE, _MEAN = "-", "mean over heads"
+_MEAN = "mean over heads"
 _WIDTH = 2.0  # of the picture in the 3D view
+_MARGIN = 1.1  # of the view to the picture
+_OTHER_ASPECT = 0.02  # a larger relative change of the view's shape is another one
+_PANEL_WIDTH, _PANEL_SHARE = 560, 0.4  # the most, in pixels and of the page's width
 _EMPTY = np.full((8, 8, 3), 255, np.uint8)
 
 
@@ -29,14 +34,18 @@ class InspectTab:
         self.opened = ""  # the name of the film that is open, which the list may not show any more
         self.frames: np.ndarray | None = None  # of that film
         self.picture: Any = None  # in the 3D view
+        self.is_shown = False  # in place of the path
+        self.aspect = 1.0  # of the 3D view when the visitor's view was last put before the picture
         self.mark: Any = None
         self.at = (0.5, 0.5)
         self.token: TokenView | None = None
+        self.query: TokenQuery | None = None  # the question that `token` answers
         self.layers: LayersView | None = None
         self.maps: dict[str, Any] = {}
         self.task: Task | None = None  # the last question to the model
+        self.asked = 0  # counts the questions, so that the answer to one that was put away is not shown
         gui = visit.gui
-        self.film = gui.add_dropdown("Film to inspect", (_NONE,))
+        self.film = gui.add_dropdown("Film to inspect", (NOTHING,))
         self.open_film = gui.add_button("Open the film", icon="scan-eye")
         self.state = gui.add_html(sentence("Open a film, then click a point of its picture in the 3D view."))
         self.frame = gui.add_slider("Latent frame", 0, 1, 1, 0)
@@ -55,37 +64,38 @@ class InspectTab:
             visit.on_edit(handle, self.ask)
         visit.on_click(self.exports, lambda: self.export(self.exports.value))
         visit.on_click(self.back, self.leave)
+        visit.client.camera.on_update(visit.guarded(lambda _: self.view_changed()))
         self.refresh()
 
     def refresh(self) -> None:
         names = self.visit.studio.library.names()
-        self.film.options = tuple(names) or (_NONE,)
+        self.film.options = tuple(names) or (NOTHING,)
         self.film.value = self.film.value if self.film.value in names else self.film.options[0]
         if self.opened and self.opened not in names:
-            self.state.content = sentence(f"{self.opened} was deleted. Open another film.")
-            self.opened, self.frames = "", None
-            if self.picture is not None and self.picture.visible:
+            deleted, self.opened, self.frames = self.opened, "", None
+            if self.is_shown:
                 self.leave()
+            self.state.content = sentence(f"{deleted} was deleted. Open another film.")
 
     # -- the picture --------------------------------------------------------------------------------------------------
 
     def open(self, name: str) -> None:
         """Show the frames of a film in the 3D view, in place of the path."""
         film = self.visit.studio.library.film(name)
+        self.put_away_question()
+        if name != self.opened:
+            self.token = self.query = None
+            self.hide_picture()  # with the maps of the film that was open before
         self.film.value = self.opened = name
         stride = self.visit.session.info.stride.frames
         self.frames = film.frames()[::stride]
         self.frame.max = max(len(self.frames) - 1, 1)
         self.frame.value = len(self.frames) - 1
+        self.is_shown = True
         self.visit.player.stop()
         self.visit.view.show_path(False)
         self.draw_picture()
-        camera = self.visit.client.camera
-        camera.position, camera.look_at, camera.up_direction = (
-            (0.0, 0.0, -1.5 * _WIDTH),
-            (0.0, 0.0, 0.0),
-            (0.0, -1.0, 0.0),
-        )
+        self.look_at_picture()
         if self.layers is None:
             self.visit.studio.worker.submit("weights", {}, self.visit.on_event(self.show_layers))
         self.state.content = sentence("Click a point of the picture in the 3D view.")
@@ -104,15 +114,34 @@ class InspectTab:
         return min(max(float(self.sigma.value), 0.0), 1.0)  # what is typed beside the slider may be outside
 
     def draw_picture(self) -> None:
-        if self.frames is None:
+        if self.frames is None or not self.is_shown:
             return
         frame = self.frames[self._latent_frame]
         height = _WIDTH * frame.shape[0] / frame.shape[1]
         self.picture = self.visit.view.scene.add_image("/inspect/picture", frame, _WIDTH, height, format="png")
         self.picture.on_click(self.visit.guarded(self.clicked))
 
+    def look_at_picture(self) -> None:
+        """Put the visitor's view before the picture, so far away that it fits between the panels."""
+        if self.frames is None:
+            return
+        camera = self.visit.client.camera
+        self.aspect = camera.aspect
+        height = _WIDTH * self.frames.shape[1] / self.frames.shape[2]
+        distance = _MARGIN * max(height, _WIDTH / self.aspect) / 2 / math.tan(camera.fov / 2)
+        camera.position, camera.look_at = (0.0, 0.0, -distance), (0.0, 0.0, 0.0)
+        camera.up_direction = (0.0, -1.0, 0.0)
+
+    def view_changed(self) -> None:
+        """A panel has come or gone, or the page has another size: there is more or less room for the picture."""
+        if self.is_shown and abs(self.visit.client.camera.aspect / self.aspect - 1) > _OTHER_ASPECT:
+            self.look_at_picture()
+
     def hide_picture(self) -> None:
         """Make room for the path again."""
+        self.is_shown = False
+        if self.put_away_question():
+            self.state.content = sentence("Open the film again, then click a point of its picture in the 3D view.")
         for node in (self.picture, self.mark, self.panel):
             if node is not None:
                 node.visible = False
@@ -140,24 +169,30 @@ class InspectTab:
 
     def close(self) -> None:
         """The page was closed: nobody waits for the answer."""
-        if self.task is not None:
-            self.visit.studio.worker.cancel(self.task)
+        self.put_away_question()
 
     # -- the model ----------------------------------------------------------------------------------------------------
 
     def ask(self) -> None:
         """Ask the worker for the terms of the chosen token."""
-        if self.frames is None:
-            return
         self._draw_layers()
+        if self.frames is None or not self.is_shown:
+            return
         head = None if self.head.value == _MEAN else int(self.head.value.removeprefix("head "))
         folder = self.visit.studio.library.film(self.opened).folder
         query = TokenQuery(str(folder), self._latent_frame, *self.at, self._layer, head, self._sigma)
         self.state.content = sentence("Reading the model ...")
-        worker = self.visit.studio.worker
-        if self.task is not None:  # a slider asks many times; only the last one matters
-            worker.cancel(self.task)
-        self.task = worker.submit("scores", vars(query), self.visit.on_event(self.show_scores))
+        self.put_away_question()  # a slider asks many times; only the last one matters
+        on_event = self.visit.on_event(partial(self.show_scores, self.asked, query))
+        self.task = self.visit.studio.worker.submit("scores", vars(query), on_event)
+
+    def put_away_question(self) -> bool:
+        """Neither wait for the answer to the last question nor show it; whether there was one to wait for."""
+        task, self.task = self.task, None
+        self.asked += 1
+        if task is not None:
+            self.visit.studio.worker.cancel(task)
+        return task is not None
 
     def show_layers(self, event: Event) -> None:
         if event["event"] == "failed":
@@ -183,13 +218,18 @@ class InspectTab:
         if picture is not None:
             handle.image = picture
 
-    def show_scores(self, event: Event) -> None:
+    def show_scores(self, number: int, query: TokenQuery, event: Event) -> None:
+        """An event of the question of this number."""
+        if number != self.asked:
+            return
+        if event["event"] in FINAL_EVENTS:
+            self.task = None
         if event["event"] == "failed":
             self.state.content = sentence(event["sentence"], "error")
         elif event["event"] == "done":
-            self.token = TokenView.unpacked(event["result"])
+            self.token, self.query = TokenView.unpacked(event["result"]), query
             self._draw_maps(strips(self.token))
-            self.state.content = sentence(f"{self._title()}. Red is a higher score, blue a lower one.")
+            self.state.content = sentence(f"{_title(query)}. Red is a higher score, blue a lower one.")
 
     def _draw_maps(self, pictures: dict[str, np.ndarray]) -> None:
         gui = self.visit.gui
@@ -198,26 +238,29 @@ class InspectTab:
             with self.panel.add_tab("Score terms"):
                 self.maps = {name: gui.add_image(picture, label=name) for name, picture in pictures.items()}
             self.panel.dock_left()
-            self.panel.set_width(560)
+            self.panel.set_width(min(_PANEL_WIDTH, round(_PANEL_SHARE * self.visit.page_width)))
         self.visit.preview_panel.visible = False
         self.panel.visible = True
         for name, picture in pictures.items():
             self.maps[name].image = picture
 
-    def _title(self) -> str:
-        return (
-            f"{self.opened}: latent frame {self._latent_frame}, layer {self._layer}, {self.head.value}, "
-            f"noise level {self._sigma:g}"
-        )
-
     def export(self, kind: str) -> None:
         """Send the view as a figure, or everything as a page."""
-        if self.token is None or self.layers is None:
+        if self.token is None or self.query is None or self.layers is None:
             raise SightlineError("there is nothing to export yet: expected a point of a film to be clicked first.")
         with tempfile.TemporaryDirectory(prefix="sightline-export-") as folder:
             file = Path(folder) / ("scores.png" if kind == "PNG" else "inspection.html")
             if kind == "PNG":
-                write_figure(self.token, file, self._title())
+                write_figure(self.token, file, _title(self.query))
             else:
-                write_page(file, self._title(), self.token, self.layers)
+                write_page(file, _title(self.query), self.token, self.layers)
             self.visit.client.send_file_download(file.name, file.read_bytes(), save_immediately=True)
+
+
+def _title(query: TokenQuery) -> str:
+    """What the maps of a question show: the fields may show another choice by now."""
+    head = _MEAN if query.head is None else f"head {query.head}"
+    return (
+        f"{Path(query.folder).name}: latent frame {query.frame}, layer {query.layer}, {head}, "
+        f"noise level {query.sigma:g}"
+    )

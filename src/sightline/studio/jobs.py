@@ -11,7 +11,7 @@ from sightline.errors import SightlineError
 from sightline.files import remove_leftovers
 from sightline.generation.job import Job
 from sightline.studio.library import FilmDepth, Library
-from sightline.studio.remaining import Remaining
+from sightline.studio.remaining import Remaining, with_remaining
 from sightline.studio.worker import FINAL_EVENTS, Event, OnEvent, Task, Worker, waiting_words
 
 _MAX_ENDED = 12  # films that have ended and are still listed
@@ -66,8 +66,7 @@ class FilmJob:
                 return "decoding the film"
             if not event["step"]:
                 return "loading the model"
-            left = str(self.remaining) and f", {self.remaining}"
-            return f"step {event['step']} of {event['steps']}{left}"
+            return with_remaining(f"step {event['step']} of {event['steps']}", self.remaining)
         if kind == "failed":
             return f"failed: {event['sentence']}"
         return (

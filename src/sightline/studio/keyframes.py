@@ -237,6 +237,8 @@ def _hermite(start: Tensor, end: Tensor, leave: Tensor, arrive: Tensor, u: Tenso
 
 def keys_along(trajectory: Trajectory, count: int = 4) -> Keyframes:
     """Keys along a path, at even times, to start editing from. The first one is the identity."""
+    if len(trajectory) < 2:
+        raise SightlineError("the film has 1 frame: expected at least 2, for keys at its first and its last frame.")
     trajectory = trajectory.anchored()
     at = torch.linspace(0, len(trajectory) - 1, max(2, min(count, len(trajectory)))).round().long().tolist()
     seconds = (len(trajectory) - 1) / trajectory.fps / (len(at) - 1)

@@ -81,6 +81,10 @@ class KeysFolder:
     def act(self, word: str) -> None:
         session = self.visit.session
         if word == "Delete":
+            if session.mode != "keys":
+                raise SightlineError(
+                    "the path is not made of keys: expected a key to delete; Undo brings the keys back."
+                )
             if self.chosen == 0:
                 raise SightlineError("key 0 is the camera of the picture: expected another key to delete.")
             self.use(self.keyframes.delete(self.chosen), self.chosen)
@@ -105,9 +109,8 @@ class KeysFolder:
                 pose[:3, 3] = torch.tensor(vector_in(self.place), dtype=torch.float64)
                 changes |= {"camera_to_world": pose, "focal_mm": number_in(self.lens)}
             self.use(self.keyframes.change(self.chosen, **changes), self.chosen)
-        except SightlineError:
-            self.draw()  # what is shown is what is used
-            raise
+        except SightlineError as error:
+            self.visit.refuse([self.key, self.place, self.lens, self.seconds, self.easing], error, self.draw)
 
     def set_loop(self) -> None:
         self._begin()
@@ -136,7 +139,8 @@ class KeysFolder:
         """The keys in the 3D view, and the fields of the chosen one."""
         session, view = self.visit.session, self.visit.view
         is_used = session.mode == "keys"
-        for handle in (self.actions, self.key, self.place, self.lens, self.seconds, self.easing, self.loop):
+        self.actions.visible = is_used or session.history.has_path  # Undo brings back keys that a move has replaced
+        for handle in (self.key, self.place, self.lens, self.seconds, self.easing, self.loop):
             handle.visible = is_used
         self.fit.visible = False
         if not is_used:

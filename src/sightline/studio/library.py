@@ -22,6 +22,7 @@ from sightline.generation.outputs import SETTINGS
 from sightline.generation.video_files import read_frames
 from sightline.names import plain_name, require_plain_name, unique_names
 from sightline.settings import convert
+from sightline.studio.page_text import counted
 
 INPUTS = "inputs"  # pictures, trajectories and depths that films were made from, by their digest
 DEPTH = "studio-depth.json"  # in a film's folder: the depth that its path was drawn on
@@ -116,7 +117,7 @@ class Film:
         path = made.get("trajectory")
         if file is not None:
             path = "keyframes" if keys_file(Path(file)).is_file() else Path(file).name
-        size = f"{made.get('num_frames')} frames of {made.get('width')}x{made.get('height')}"
+        size = f"{counted(made.get('num_frames'), 'frame')} of {made.get('width')}x{made.get('height')}"
         return f"{path} | {made.get('prompt') or 'no prompt'} | {size} | seed {made.get('seed')}"
 
 

@@ -29,11 +29,19 @@ _LABELS = {
     "camera_to_world": "The camera",
 }
 _ARGUMENT = re.compile(rf"(?<![\w-])({'|'.join(_LABELS)})\b")
+_SUBJECT = re.compile(
+    r"^(frames|size|depth|easing|format|style|seed|distance)(?= is )"
+)  # elsewhere these are plain words
 
 
 def page_words(error: str) -> str:
     """The sentence of an error, with the arguments of the package called as the page calls them."""
-    return _ARGUMENT.sub(lambda match: _LABELS[match[1]], error)
+    return _ARGUMENT.sub(lambda match: _LABELS[match[1]], _SUBJECT.sub(lambda match: match[1].capitalize(), error))
+
+
+def counted(number: int, thing: str) -> str:
+    """1 file, 2 files."""
+    return f"{number} {thing}{'' if number == 1 else 's'}"
 
 
 def sentence(text: str, kind: str = "note") -> str:
@@ -69,7 +77,10 @@ def path_table(trajectory: Trajectory, frame: int) -> str:
         ("path", f"{whole.path_length:,.2f} {unit} long, at most {whole.extent:,.2f} from its start"),
         ("rotation", f"{whole.total_turn:.1f} degrees in all, {whole.net_turn:.1f} from first to last"),
         ("lens", f"{lens} mm"),
-        ("film", f"{len(trajectory)} frames of {trajectory.width}x{trajectory.height}, {whole.seconds:.2f} s"),
+        (
+            "film",
+            f"{counted(len(trajectory), 'frame')} of {trajectory.width}x{trajectory.height}, {whole.seconds:.2f} s",
+        ),
         (f"frame {frame}", f"{_place(x, y, z)} {unit}; {focal:.1f} mm"),
     ]
     return table(rows)
@@ -124,8 +135,19 @@ def drop_area(accept: str) -> str:
 
 
 def code(title: str, text: str) -> str:
-    """Code with a button that copies it. The button reads the text from the page, so nothing of it is run."""
-    copy = "navigator.clipboard.writeText(this.parentElement.nextElementSibling.textContent)"
+    """Code with a button that copies it. The button reads the text from the page, so nothing of it is run.
+
+    A page from another host without TLS has no clipboard: there the text is copied from a field that is not seen.
+    """
+    copy = (
+        "const text = this.parentElement.nextElementSibling.textContent;"
+        "if (navigator.clipboard) navigator.clipboard.writeText(text);"
+        "else {"
+        " const field = document.createElement('textarea');"
+        " field.value = text; field.style.position = 'fixed'; field.style.opacity = 0;"
+        " document.body.append(field); field.select(); document.execCommand('copy'); field.remove();"
+        "}"
+    )
     button = f'<button style="float:right;font-size:0.9em" onclick="{copy}">Copy</button>'
     return (
         f'<div style="{_BOX}"><div><b>{html.escape(title)}</b>{button}</div><pre style="white-space:pre-wrap;background:#f4f5f7;'

@@ -72,7 +72,7 @@ class Player:
         self.button.label, self.button.icon = "Play", "player-play"
 
     def close(self) -> None:
-        """Stop without a word to a page that is gone."""
+        """Stop, and send nothing to a page that is closed."""
         self._playing.clear()
 
     def _run(self, playing: threading.Event) -> None:

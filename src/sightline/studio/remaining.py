@@ -31,6 +31,11 @@ class Remaining:
         return "" if self._seconds is None else f"about {duration(self._seconds)} left"
 
 
+def with_remaining(words: str, remaining: Remaining) -> str:
+    """Words on how far a task has come, and the time that is left where something can be said of it."""
+    return ", ".join(filter(None, (words, str(remaining))))
+
+
 def duration(seconds: float) -> str:
     """Rounded as it is said: 7 s, 40 s, 5 min, 2.5 h."""
     if seconds < 10:

@@ -18,7 +18,7 @@ from sightline.studio.preview import Preview
 MAX_POINTS = 60_000
 _FRUSTA = 9  # of a path
 _CLOUDS = 6  # into which the points are divided by their distance
-_PATH, _KEY, _CHOSEN, _NOW, _ESTIMATE = (47, 93, 140), (138, 90, 158), (184, 144, 47), (209, 96, 61), (63, 143, 107)
+_PATH, _KEY, _CHOSEN, _NOW, _ESTIMATE = (47, 93, 140), (138, 90, 158), (184, 144, 47), (209, 96, 61), (0, 200, 83)
 _SKY = 50.0  # times the subject's distance: points farther away are left out
 
 
@@ -42,6 +42,7 @@ class SceneView:
         self._frusta: list[Any] = []
         self._keys: list[Any] = []
         self._gizmo: Any = None
+        self._shows_path = True
         self._parents = [self.scene.add_frame(name, show_axes=False) for name in ("/picture", "/path", "/keys", "/now")]
 
     def look_from_behind(self, distance: float) -> None:
@@ -105,14 +106,17 @@ class SceneView:
             node.remove()
 
     def draw_estimate(self, poses: np.ndarray | None) -> None:  # [T, 4, 4]
-        """The path that was estimated from the film; None hides it."""
+        """The path that was estimated from the film; None hides it. The keys' frusta, which would cover it, make room."""
+        self._parents[2].visible = self._shows_path and poses is None
         positions = np.zeros((2, 3), np.float32) if poses is None else poses[:, :3, 3].astype(np.float32)
-        self._curve("/path/estimate", positions, _ESTIMATE, visible=poses is not None)
+        self._curve("/path/estimate", positions, _ESTIMATE, visible=poses is not None, thickness=6.0)
 
-    def _curve(self, name: str, positions: np.ndarray, colour: tuple[int, int, int], visible: bool) -> None:
+    def _curve(
+        self, name: str, positions: np.ndarray, colour: tuple[int, int, int], visible: bool, thickness: float = 3.0
+    ) -> None:
         segments = np.stack([positions[:-1], positions[1:]], axis=1)  # [T - 1, 2, 3]
         self.scene.add_line_segments(
-            name, segments, np.broadcast_to(np.array(colour, np.uint8), segments.shape), thickness=3.0,
+            name, segments, np.broadcast_to(np.array(colour, np.uint8), segments.shape), thickness=thickness,
             thickness_units="screen", visible=visible,
         )  # fmt: skip
 
@@ -156,5 +160,6 @@ class SceneView:
 
     def show_path(self, visible: bool) -> None:
         """Show everything of the path, or hide it for something else."""
+        self._shows_path = visible
         for parent in self._parents:
             parent.visible = visible

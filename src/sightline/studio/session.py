@@ -185,6 +185,17 @@ class Session:
         with self._kept_if_refused("mode", "move", "easing"):
             self.mode, self.move, self.easing = "move", text.strip() or DEFAULT_MOVE, easing or self.easing
 
+    def set_easing(self, easing: Easing) -> None:
+        """Of the moves. Another path stays as it is; the next move that is typed has this easing."""
+        if self.mode == "move":
+            self.set_move(self.move, easing)
+        self.easing = easing
+
+    @property
+    def move_notes(self) -> list[str]:
+        """How moves were understood whose names may mean something else to the visitor, in sentences."""
+        return MoveLine.read(self.move).notes if self.mode == "move" else []
+
     def set_keys(self, keyframes: Keyframes) -> None:
         """Make these the path. The first key is the camera of the picture: it stays there, and its lens is the picture's."""
         first = keyframes.keys[0]
@@ -196,7 +207,9 @@ class Session:
         self.mode, self.focal_mm = "keys", first.focal_mm
 
     def undo(self) -> bool:
-        """Back to the keys before the last change; False where there are none."""
+        """Back to the keys before the last change, or from another path to the keys; False where there are none."""
+        if self.mode != "keys" and len(self.history.current) > 1:
+            return self._follow_history()
         return self.history.undo() and self._follow_history()
 
     def redo(self) -> bool:

@@ -79,7 +79,7 @@ class ShootTab:
         visit.on_click(self.use_world, self.set_world)
         visit.on_edit(self.lens, self.set_lens)
         visit.on_edit(self.move, self.set_move)
-        visit.on_edit(self.easing, self.set_move)
+        visit.on_edit(self.easing, self.set_easing)
         visit.on_edit(self.add, self.add_move)
         visit.on_upload(self.open_path, self.open_trajectory)
         visit.on_click(self.save, self.save_trajectory)
@@ -103,10 +103,13 @@ class ShootTab:
         session = self.visit.session
         try:
             session.set_lens(number_in(self.lens))
-        except SightlineError:
-            self.lens.value = session.focal_mm  # what is shown is what is used
-            raise
+        except SightlineError as error:
+            self.visit.refuse([self.lens], error, self.fill_lens)
+            return
         self.visit.path_changed(picture=True)
+
+    def fill_lens(self) -> None:
+        self.lens.value = self.visit.session.focal_mm
 
     # -- the path ---------------------------------------------------------------------------------------------------
 
@@ -117,6 +120,13 @@ class ShootTab:
             self.move_error.content = sentence(str(error), "error")
             return
         self.visit.path_changed()
+
+    def set_easing(self) -> None:
+        if self.visit.session.mode == "move":
+            self.set_move()  # with what is typed
+        else:
+            self.visit.session.set_easing(self.easing.value)
+            self.show_path_source()
 
     def add_move(self) -> None:
         if self.add.value == _CHOOSE:
@@ -142,7 +152,9 @@ class ShootTab:
             words = f"The path is that of {self.opened or 'a file'}; typing a move replaces it."
         elif not self.move.value.strip():
             words = f"Without moves, the path is {session.move}."
-        self.move_error.content = sentence(words)
+        if session.mode != "move" and session.easing != "linear":
+            words += f" The easing {session.easing} is for typed moves."
+        self.move_error.content = sentence(words) + sentences(session.move_notes)
 
     def save_trajectory(self) -> None:
         """Send the path as a file; a format of several files becomes a .zip, which the page can open too."""

@@ -21,6 +21,7 @@ from sightline.errors import SightlineError
 from sightline.files import reason
 from sightline.images import to_rgb
 from sightline.names import require_plain_name
+from sightline.studio.page_text import counted
 
 MAX_PICTURE_BYTES = 30 * 2**20
 MAX_PIXELS = 50_000_000
@@ -95,9 +96,11 @@ def _unpacked(archive: Path) -> Path:
     try:
         with zipfile.ZipFile(archive) as packed:
             members = [member for member in packed.infolist() if not member.is_dir()]
-            if not 0 < len(members) <= _MAX_MEMBERS or sum(member.file_size for member in members) > MAX_FILE_BYTES:
+            size = sum(member.file_size for member in members)
+            if not 0 < len(members) <= _MAX_MEMBERS or size > MAX_FILE_BYTES:
                 raise SightlineError(
-                    f"{archive} has {len(members)} files: expected 1 to {_MAX_MEMBERS} of at most {MAX_FILE_BYTES >> 20} MiB."
+                    f"{archive} has {counted(len(members), 'file')} with {size / 2**20:.0f} MiB in all: expected 1 to "
+                    f"{_MAX_MEMBERS} files with at most {MAX_FILE_BYTES >> 20} MiB."
                 )
             for member in members:
                 parts = [require_plain_name("a file of the .zip", part) for part in member.filename.split("/")]

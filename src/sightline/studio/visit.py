@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
     from sightline.studio.app import Studio
 
 _log = logging.getLogger("sightline")
-_PREVIEW_WIDTH = 400  # pixels
+_PANEL_WIDTH = (300, 400)  # pixels: the least and the most of a panel at the side of the page
+_PANEL_SHARE = 0.31  # of the page's width, in between
+_TYPING_SECONDS = 1.5  # without another letter, after which a number counts as typed
 _PANEL_SECONDS = 0.3  # until a page has drawn a panel again: it forgets the width, and ignores one that comes before
 
 
@@ -47,9 +49,12 @@ class Visit:
         self.film: np.ndarray | None = None  # [T, H, W, 3], along the current path
         self.film_name = ""
         self.is_closed = False
+        self._edits: dict[int, int] = {}  # how often the visitor has changed a field, by the id() of its handle
         # What the studio has to tell: one thread, so that it is told in order, and that nobody waits for this page.
         self._later = ThreadPoolExecutor(1, "studio visit")
         limit_uploads(client, self.notify)
+        self.page_width = int(client.camera.image_width)  # the 3D view has the whole page before there are panels
+        self.side_width = min(max(round(_PANEL_SHARE * self.page_width), _PANEL_WIDTH[0]), _PANEL_WIDTH[1])
         with client.atomic():
             self._build()
         self.path_changed(picture=True)
@@ -59,7 +64,7 @@ class Visit:
         gui = self.gui
         gui.set_panel_label("Sightline studio")
         gui.main_panel.dock_right()
-        gui.main_panel.set_width(390)
+        gui.main_panel.set_width(self.side_width)
         self.preview_panel = gui.add_panel()
         with self.preview_panel.add_tab("Preview"):
             self.player = Player(
@@ -68,7 +73,7 @@ class Visit:
             self.table = gui.add_html("")
             self.warnings = gui.add_html("")
         self.preview_panel.dock_left()
-        self.preview_panel.set_width(_PREVIEW_WIDTH)
+        self.preview_panel.set_width(self.side_width)
         self.tabs = gui.add_tab_group()
         with self.tabs.add_tab("Shoot"):
             self.shoot = ShootTab(self)
@@ -104,7 +109,31 @@ class Visit:
 
     def on_edit(self, handle: Any, work: Callable[[], None]) -> None:
         """Do something when the visitor changes a field."""
-        handle.on_update(by_visitor(self.guarded(lambda _: work())))
+
+        def edited(_: Any) -> None:
+            self._edits[id(handle)] = self._edits.get(id(handle), 0) + 1
+            work()
+
+        handle.on_update(by_visitor(self.guarded(edited)))
+
+    def refuse(self, handles: Sequence[Any], error: SightlineError, fill: Callable[[], None]) -> None:
+        """Tell of a number that cannot be used, and show again what is used, once the visitor has stopped typing.
+
+        Every letter arrives on its own: 3 is no lens, but it may become 35, and a field that is filled meanwhile becomes 285.
+        """
+        before = self._count_edits(handles)
+
+        def tell() -> None:
+            if self._count_edits(handles) == before:
+                fill()
+                self.notify(str(error))
+
+        timer = threading.Timer(_TYPING_SECONDS, lambda: self.run_later(tell))
+        timer.daemon = True
+        timer.start()
+
+    def _count_edits(self, handles: Sequence[Any]) -> int:
+        return sum(self._edits.get(id(handle), 0) for handle in handles)
 
     def on_upload(self, handle: Any, work: Callable[[Any], None]) -> None:
         """Do something with a file that the visitor opens."""
@@ -148,6 +177,7 @@ class Visit:
             self.player.set_frames(len(session.trajectory))
             self.show(self.player.frame)
             self.shoot.show_warnings()
+            self.generate.fill_size()  # a value that was refused before is neither shown nor used
             self.generate.show_cost()
 
     def show(self, frame: int) -> None:
@@ -169,7 +199,7 @@ class Visit:
         """Bring back the preview, which something else has hidden."""
         if not self.preview_panel.visible:
             self.preview_panel.visible = True
-            widen = self.guarded(lambda: self.preview_panel.set_width(_PREVIEW_WIDTH))
+            widen = self.guarded(lambda: self.preview_panel.set_width(self.side_width))
             timer = threading.Timer(_PANEL_SECONDS, widen)
             timer.daemon = True
             timer.start()
@@ -205,7 +235,7 @@ class Visit:
         self.shoot.opened = ""
         self.shoot.fill()
         self.path_changed(picture=True)
-        self.generate.fill(sampling)
+        self.generate.fill(film.name, sampling)
         self.view.look_from_behind(self.distance)
         self.show_film(film)
         self.generate.film_view.show(film)
@@ -216,7 +246,7 @@ class Visit:
         films = self.studio.library.folder
         with suppress(Exception):  # a page that is just being closed
             self.gui.add_modal(
-                f"The studio has ended. Finished films are in {films}. When `sightline studio` runs again, this page opens anew."
+                f"The studio has ended. Finished films are in {films}. When `sightline studio` runs again, this page opens again."
             )
             self.client.flush()
 

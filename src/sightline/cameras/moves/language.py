@@ -59,7 +59,10 @@ def parse(text: str, *, target_depth: float | None = None, **options: Unpack[Sho
 
     target_depth: distance of the subject for the moves that do not name it.
     """
-    return MoveLine.read(text).trajectory(target_depth=target_depth, **options)
+    line = MoveLine.read(text)
+    trajectory = line.trajectory(target_depth=target_depth, **options)
+    line.log_notes()
+    return trajectory
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,21 @@ class MoveLine:
     def __str__(self) -> str:
         """The moves as they were understood."""
         return ", then ".join(" and ".join(map(str, row)) for row in self.rows)
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences on names that may mean something else to their writer, and on words without effect; each once."""
+        notes = [one.note for row in self.rows for one in row if one.note]
+        for row in self.rows:
+            for one in row:
+                if one.share != 1 and (len(self.rows) == 1 or one.seconds is not None):
+                    notes.append(f"the speed in {one.text!r} has no effect: its amount and its time decide it.")
+        return list(dict.fromkeys(notes))
+
+    def log_notes(self) -> None:
+        """Tell the notes to whoever reads the log, as the users of the command line do."""
+        for note in self.notes:
+            _log.info("%s", note)
 
     @property
     def needs_subject(self) -> bool:
@@ -140,7 +158,6 @@ class MoveLine:
             lengths = [share * (steps - timed) / shares if own is None else own * fps for own, share in times]
         else:
             lengths = [own * fps * steps / timed for own, _ in times if own is not None]
-        self._note_idle_paces(alone=rows == 1)
         ends = [math.floor(end) for end in accumulate(lengths)]
         if rows > 1 and 0 in (end - start for start, end in zip([0, *ends], ends, strict=False)):
             raise SightlineError(f"frames is {shot.frames}: expected more, since one of the moves gets no frame.")
@@ -155,12 +172,6 @@ class MoveLine:
             f"frames is {shot.frames}, {steps / shot.fps:.4g} s at {shot.fps:g} fps: expected {'more than ' * rest}{needed}, "
             f"since the moves last {float(timed) / shot.fps:.4g} s."
         )
-
-    def _note_idle_paces(self, alone: bool) -> None:
-        for row in self.rows:
-            for one in row:
-                if one.share != 1 and (alone or one.seconds is not None):
-                    _log.info("the speed in %r has no effect: its amount and its time decide it.", one.text)
 
 
 def _time(row: tuple[Phrase, ...]) -> tuple[Fraction | None, Fraction]:

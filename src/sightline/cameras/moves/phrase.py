@@ -21,6 +21,7 @@ class Phrase:
     factor: float | None = None  # of a zoom that is not given in millimetres
     seconds: Fraction | None = None
     share: Fraction = Fraction(1)  # of the time that is left to the moves without seconds
+    note: str = ""  # where the name may mean something else to its writer: how it was understood
 
     @property
     def target_depth(self) -> float | None:

@@ -6,8 +6,6 @@ is not is refused with the nearest word that would be.
 
 from __future__ import annotations
 
-import functools
-import logging
 import re
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -51,8 +49,6 @@ _TIMES = {"over", "for", "during", "lasting"}  # introduce seconds
 _RADIUS = "radius"  # introduces target_depth
 _MAX_SECONDS = 1e5
 ZOOM_FACTOR = 2.0  # of "zoom in" without an amount
-
-_log = logging.getLogger("sightline")
 
 
 def read_phrase(text: str) -> Phrase:
@@ -158,9 +154,9 @@ class _Words:
         # The pace of a move without an amount has changed the default amount; otherwise it changes the time.
         changes_time = has_amount or not (first or direction)
         share = 1 / Fraction(pace) if changes_time else Fraction(1)
-        _note(FORMS[verb], direction, reading)
         seconds = self.seconds[0] if self.seconds else None
-        return Phrase(self.text, reading.move, amounts, direction, factor, seconds, share)
+        note = _note(FORMS[verb], direction, reading)
+        return Phrase(self.text, reading.move, amounts, direction, factor, seconds, share, note)
 
     def _signed(
         self, first: str, amounts: dict[str, float], reading: Reading, direction: str, pace: float
@@ -229,16 +225,15 @@ def _reading(verb: str, direction: str, words: _Words) -> Reading:
     return directions[direction]
 
 
-@functools.cache
-def _note(verb: str, direction: str, reading: Reading) -> None:
-    """Say once what a name that other tools use differently means here, and which move another name stands for."""
+def _note(verb: str, direction: str, reading: Reading) -> str:
+    """What a name that other tools use differently means here, or which move another name stands for; else empty."""
     if (verb, direction) in HINTS:
-        _log.info("%s", HINTS[verb, direction])
-    elif verb != reading.move:
-        meaning = MORE_AND_LESS.get(reading.move, ("", ""))[reading.sign < 0]
-        name, move = f"{verb} {direction}".strip(), f"{reading.move} {meaning}".strip()
-        if name != move:
-            _log.info("%s is read as %s.", name.replace("_", " "), move.replace("_", " "))
+        return HINTS[verb, direction]
+    meaning = MORE_AND_LESS.get(reading.move, ("", ""))[reading.sign < 0]
+    name, move = f"{verb} {direction}".strip(), f"{reading.move} {meaning}".strip()
+    if verb == reading.move or name == move:
+        return ""
+    return f"{name.replace('_', ' ')} is read as {move.replace('_', ' ')}."
 
 
 def _normalised(text: str) -> str:

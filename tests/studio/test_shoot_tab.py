@@ -1,0 +1,79 @@
+"""The tab Shoot without a browser: numbers as they are typed, letter by letter, and what the path is made of."""
+
+from __future__ import annotations
+
+import pytest
+
+from sightline.studio import visit as visits
+from tests.studio.plain_page import click, edit
+
+
+@pytest.fixture
+def timers(monkeypatch):
+    """What would be done after a while."""
+    waiting = []
+
+    class Timer:
+        def __init__(self, seconds, work):
+            self.start = lambda: waiting.append(work)
+
+    monkeypatch.setattr(visits.threading, "Timer", Timer)
+    return waiting
+
+
+def fields(visit):
+    click(visit, visit.shoot.keys.start)
+    keys = visit.shoot.keys
+    return [
+        (visit.shoot.lens, 35.0, lambda: visit.session.focal_mm),
+        (visit.shoot.depth.distance, 0.5, lambda: visit.session.distance),
+        (keys.lens, 35.0, lambda: keys.keyframes.keys[keys.chosen].focal_mm),
+        (keys.seconds, 0.5, lambda: keys.keyframes.keys[keys.chosen].seconds),
+    ]
+
+
+def test_a_number_can_be_typed_although_its_first_letter_is_refused(visit, timers):
+    for field, value, used in fields(visit):
+        first = float(f"{value:g}"[0])  # 3 of 35, 0 of 0.5
+        edit(visit, field, first)
+        assert field.value == first and used() != first
+        edit(visit, field, value)
+        for work in timers:
+            work()
+        assert field.value == used() == value and visit.said == []
+
+
+def test_a_refused_number_that_stays_is_told_and_replaced(visit, timers):
+    for field, _, used in fields(visit):
+        before = used()
+        edit(visit, field, 0.0)
+        timers[-1]()
+        assert field.value == pytest.approx(used()) == pytest.approx(before)
+        assert f"{field.label} is 0: expected a number from" in visit.said[-1]
+
+
+def test_a_move_whose_name_means_something_else_elsewhere_is_explained_on_the_page(visit):
+    for _ in range(2):  # every time that it is typed
+        edit(visit, visit.shoot.move, "push in 1, pan left 20")
+        assert "push in is read as dolly in." in visit.shoot.move_error.content
+        assert "pan left turns the camera; to move it say truck left." in visit.shoot.move_error.content
+        edit(visit, visit.shoot.move, "orbit:30")
+        assert visit.shoot.move_error.content == ""
+
+
+def test_the_easing_of_moves_leaves_keys_alone_and_undo_brings_them_back(visit):
+    keys = visit.shoot.keys
+    assert not keys.actions.visible
+    click(visit, keys.start)
+    made = visit.session.history.current
+    edit(visit, visit.shoot.easing, "ease")
+    assert visit.session.mode == "keys" and visit.session.history.current is made
+    edit(visit, visit.shoot.move, "pan:10")
+    assert (visit.session.mode, visit.session.easing) == ("move", "ease") and keys.actions.visible
+    edit(visit, keys.actions, "Delete")
+    assert "the path is not made of keys" in visit.said[-1]
+    edit(visit, keys.actions, "Undo")
+    assert visit.session.mode == "keys" and visit.session.history.current is made
+    edit(visit, visit.shoot.move, "pan:20")
+    edit(visit, visit.shoot.easing, "linear")
+    assert (visit.session.mode, visit.session.move, visit.session.easing) == ("move", "pan:20", "linear")
