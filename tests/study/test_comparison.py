@@ -111,3 +111,14 @@ def test_learning_rates_name_that_of_the_encoding() -> None:
     runs[0].facts["encoding_lr_scale"] = 20.0
     [table] = compare_tables(runs)
     assert table.learning_rates == {"a": ["0.001", "0.001 x 20"]}
+
+
+def test_a_row_may_lack_a_metric_that_the_others_have() -> None:
+    """A row without a camera has clips of the group `loss`, but no loss with another clip's camera."""
+    runs = runs_of({"camera": 0.1, "without a camera": 0.0})
+    for run in runs:
+        if run.row == "camera":
+            run.metrics["loss_another_camera"] = [2.0] * 20
+    [table] = compare_tables(runs)
+    assert list(table.metrics["loss_another_camera"].summaries) == ["camera"]
+    assert list(table.metrics["loss"].summaries) == ["camera", "without a camera"]

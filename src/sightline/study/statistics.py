@@ -81,8 +81,10 @@ def collect(results: Sequence[RunResult], metric: str) -> Values:
 def _of_run(run: RunResult, metric: str) -> dict[str, float]:
     """Values by clip, without those that could not be measured."""
     if metric in METRICS:
-        values, clips = run.metrics.get(metric, []), run.clips.get(METRICS[metric].group, [])
-        return {clip: value for clip, value in zip(clips, values, strict=True) if value is not None}
+        if metric not in run.metrics:  # such as the loss with another clip's camera, of a row without a camera
+            return {}
+        clips = run.clips[METRICS[metric].group]
+        return {clip: value for clip, value in zip(clips, run.metrics[metric], strict=True) if value is not None}
     number = (run.cost if metric in COST else run.facts).get(metric)
     return {} if number is None else {"": number}
 
