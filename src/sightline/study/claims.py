@@ -15,7 +15,7 @@ from sightline.evaluation.bootstrap import Interval
 from sightline.evaluation.tables import NO_VALUE, format_number, grid
 from sightline.settings import from_dict
 from sightline.study.comparison import Pair, TableComparison, compare_tables, verdict_of
-from sightline.study.layout import heading, title
+from sightline.study.layout import metric_heading, metric_title
 from sightline.study.results import COST, METRICS, RunResult
 from sightline.study.statistics import Bootstrap, collect
 from sightline.study.tables import format_mean
@@ -127,7 +127,7 @@ def claim_cells(judged: JudgedClaim) -> list[str]:
     paper = " against ".join(format_number(value) for value in claim.paper)
     if len(claim.paper) == 2 and claim.paper[1] > 0:
         paper += f" ({claim.paper[0] / claim.paper[1] - 1:+.0%})".replace("%", " %")
-    metric = NO_VALUE if claim.untested else title(claim.metric) if claim.metric in FACTS else heading(claim.metric)
+    metric = NO_VALUE if claim.untested else metric_title(claim.metric) if claim.metric in FACTS else metric_heading(claim.metric)
     return [
         claim.claim, claim.place, judged.setting, metric, judged.ours, judged.difference, paper or NO_VALUE, judged.verdict,
     ]  # fmt: skip

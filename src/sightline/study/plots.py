@@ -20,7 +20,7 @@ from sightline.figures import (
     picture_or_warning,
 )
 from sightline.study.comparison import TableComparison, Verdict
-from sightline.study.layout import heading, layouts
+from sightline.study.layout import layouts, metric_heading
 from sightline.study.results import METRICS, RunResult
 from sightline.training.curves import running_mean
 
@@ -84,7 +84,7 @@ def _draw_means(table: TableComparison, runs: Sequence[RunResult], file: Path) -
                     points=points,
                 )
             )
-        panels.append(IntervalPanel(heading(name), rows))
+        panels.append(IntervalPanel(metric_heading(name), rows))
     if panels:
         draw_intervals(panels, file)
     return bool(panels)
@@ -98,7 +98,7 @@ def _draw_differences(table: TableComparison, reference: str, file: Path) -> boo
             IntervalRow(pair.first, pair.difference, *pair.interval, tone=_tone(pair.verdict)) for pair in pairs if pair
         ]
         if rows:
-            panels.append(IntervalPanel(heading(name), rows, zero=True))
+            panels.append(IntervalPanel(metric_heading(name), rows, zero=True))
     if panels:
         draw_intervals(panels, file)
     return bool(panels)
@@ -116,7 +116,7 @@ def _draw_verdicts(table: TableComparison, file: Path) -> bool:
         if len(rows) > 1:
             pairs = [[compared.pair(left, above) for above in rows] for left in rows]
             panels.append(
-                VerdictPanel(heading(name), rows, [[pair.verdict if pair else "" for pair in line] for line in pairs])
+                VerdictPanel(metric_heading(name), rows, [[pair.verdict if pair else "" for pair in line] for line in pairs])
             )
     if panels:
         draw_verdicts(panels, file)
