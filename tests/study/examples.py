@@ -45,6 +45,6 @@ def invent_runs(
                 "steps": 20.0,
             }
             runs.append(
-                RunResult(study, row, seed, table, CLIPS, values, cost, 1e-3, history, {"reciprocal_share": 0.1 + 0.01 * seed})
+                RunResult(study, row, seed, table, dict(CLIPS), values, cost, 1e-3, history, {"reciprocal_share": 0.1 + seed / 100})
             )  # fmt: skip
     return runs

@@ -43,7 +43,12 @@ def test_better_and_worse() -> None:
     assert judge(rows=("SCoPE", "twin")) == ["not shown"]
     assert judge(rows=("SCoPE", "ReRoPE")) == ["not measured"]
     assert judge(rows=("SCoPE", "UCPE"), metric="return_dino") == ["not measured"]
-    assert judge(rows=("SCoPE", "UCPE"), metric="step_seconds") == ["does not hold"]
+    assert judge(rows=("SCoPE", "UCPE"), metric="new_parameters") == ["does not hold"]
+
+
+def test_a_claim_on_times_of_a_shared_device_is_not_judged() -> None:
+    [judged] = judge_claims(RUNS, [Claim("It is fast", "Table 9", "main", "step_seconds", ("SCoPE", "UCPE"))])
+    assert judged.verdict == "not measured" and judged.ours.startswith("not compared: the time of a step")
 
 
 def test_similar_rows() -> None:

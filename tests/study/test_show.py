@@ -48,6 +48,18 @@ def test_show_prints_the_tables(folder: Path, capsys: pytest.CaptureFixture[str]
     assert "SCoPE" in printed and "*" in printed and f"wrote {folder / 'report.html'}" in printed.replace("\n", "")
 
 
+def test_the_sign_of_the_best_rows_is_explained_where_there_is_one(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["show", str(folder)])
+    assert "* no other row is significantly better" in capsys.readouterr().out
+    for file in folder.rglob("result.json"):
+        if file.parts[-3] == "all_PRoPE":
+            file.unlink()
+    main(["show", str(folder)])
+    assert "*" not in capsys.readouterr().out
+
+
 def test_show_of_an_empty_folder_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = Plan(read_study("debug"), "debug", tmp_path)
     plan.write_study()

@@ -124,7 +124,7 @@ def _show(folder: Path) -> None:
             print_table(*printed(sheet))
             for note in sheet.notes:
                 print_line(note)
-    if sections:
+    if any(cell.bold for section in sections for sheet in section.sheets for row in sheet.rows for cell in row):
         print_line("* no other row is significantly better")
     print_line(f"wrote {folder / PAGE}" if sections else f"{folder} has no result yet")
 

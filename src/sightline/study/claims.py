@@ -127,7 +127,13 @@ def claim_cells(judged: JudgedClaim) -> list[str]:
     paper = " against ".join(format_number(value) for value in claim.paper)
     if len(claim.paper) == 2 and claim.paper[1] > 0:
         paper += f" ({claim.paper[0] / claim.paper[1] - 1:+.0%})".replace("%", " %")
-    metric = NO_VALUE if claim.untested else metric_title(claim.metric) if claim.metric in FACTS else metric_heading(claim.metric)
+    metric = (
+        NO_VALUE
+        if claim.untested
+        else metric_title(claim.metric)
+        if claim.metric in FACTS
+        else metric_heading(claim.metric)
+    )
     return [
         claim.claim, claim.place, judged.setting, metric, judged.ours, judged.difference, paper or NO_VALUE, judged.verdict,
     ]  # fmt: skip
@@ -219,6 +225,8 @@ def _judge_margin(claim: Claim, setting: str, runs: Sequence[RunResult]) -> Judg
 def _not_measured(claim: Claim, setting: str, table: TableComparison) -> JudgedClaim:
     missing = [row for row in claim.rows if row not in table.rows or row in table.failures]
     reasons = [table.failures.get(row, f"{row} is not in this table.") for row in missing]
+    if not reasons and _is_measured(table, claim.metric) and not table.metrics[claim.metric].pairs:
+        reasons = ["not compared: the time of a step was not measured alone on the device."]
     return JudgedClaim(claim, setting, " ".join(reasons) or NO_VALUE, NO_VALUE, "not measured")
 
 

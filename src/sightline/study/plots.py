@@ -116,7 +116,9 @@ def _draw_verdicts(table: TableComparison, file: Path) -> bool:
         if len(rows) > 1:
             pairs = [[compared.pair(left, above) for above in rows] for left in rows]
             panels.append(
-                VerdictPanel(metric_heading(name), rows, [[pair.verdict if pair else "" for pair in line] for line in pairs])
+                VerdictPanel(
+                    metric_heading(name), rows, [[pair.verdict if pair else "" for pair in line] for line in pairs]
+                )
             )
     if panels:
         draw_verdicts(panels, file)

@@ -11,7 +11,7 @@ from sightline.study.page import Section
 from sightline.study.plan import Plan, read_plan
 from sightline.study.report import write_report
 from sightline.study.results import RunResult, read_results
-from sightline.study.tables import TableCell, Sheet
+from sightline.study.tables import Sheet, TableCell
 
 Printed = tuple[str, list[str], list[list[str]]]  # title, header, rows
 

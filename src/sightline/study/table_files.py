@@ -9,7 +9,7 @@ import re
 from sightline.evaluation.tables import NO_VALUE, grid
 from sightline.study.comparison import MetricComparison, TableComparison
 from sightline.study.layout import metric_title
-from sightline.study.tables import TableCell, Sheet, format_mean
+from sightline.study.tables import Sheet, TableCell, format_mean
 
 PAIRS_HEAD = ["Metric", "Row", "against", "difference", "95 %", "p", "p, Holm", "verdict", "clips", "seeds"]
 _LATEX = {
