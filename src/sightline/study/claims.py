@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -30,12 +30,22 @@ FACTS = ("reciprocal_share",)  # of RunResult.facts, those that a claim may be a
 
 
 @dataclass(frozen=True)
+class Names:
+    """Rows and tables of a claim as another study calls them; what is not given is as in the claim."""
+
+    rows: tuple[str, ...] = ()
+    table: str | None = None
+
+
+@dataclass(frozen=True)
 class Claim:
     """One claim. place: in the paper. study, table, metric, rows: where it is tested; without a table, in every one of the study.
 
     expect: of rows [a, b]: a is `better` than b; a is `similar` to b, within the relative `limit`; or the relative margin of a
         over b is `wider` in `table` than in the table `than`, whose rows are `than_rows` where they have other names.
         Of rows [a]: its mean is `above` or `below` the `limit`.
+    elsewhere: the names of studies that test the claim on other rows or tables, such as data-5b. Other variants of the study,
+        such as main-5b and main-seconds, test it where they have its rows.
     paper: the paper's figures of the rows. untested: why no study tests the claim; nothing else is then given.
     """
 
@@ -49,6 +59,7 @@ class Claim:
     than: str | None = None
     than_rows: tuple[str, ...] = ()
     limit: float | None = None
+    elsewhere: dict[str, Names] = field(default_factory=dict)
     paper: tuple[float, ...] = ()
     untested: str = ""
 
@@ -69,6 +80,18 @@ class Claim:
             raise SightlineError(
                 "than: expected a table to compare `table` with where the margin should be wider, else none."
             )
+        for study, names in self.elsewhere.items():
+            if len(names.rows) not in (0, len(self.rows)):
+                raise SightlineError(
+                    f"elsewhere.{study}.rows: expected {len(self.rows)} row(s), or none for the same ones."
+                )
+
+    def as_in(self, study: str) -> Claim:
+        """The claim with the names that a study has for its rows and table."""
+        names = self.elsewhere.get(study)
+        if names is None:
+            return self
+        return replace(self, rows=names.rows or self.rows, table=names.table or self.table)
 
 
 @dataclass(frozen=True)
@@ -103,8 +126,8 @@ def judge_claims(
     tables = compare_tables(results) if tables is None else tables
     judged = []
     for claim in read_claims() if claims is None else claims:
-        found = [table for table in tables if not claim.untested and _is_tested_in(claim, table)]
-        judged += [_judge(claim, table, results) for table in found]
+        found = [] if claim.untested else [table for table in tables if _is_tested_in(claim.as_in(table.study), table)]
+        judged += [_judge(claim.as_in(table.study), table, results) for table in found]
         if not found and everything:
             judged.append(JudgedClaim(claim, NO_VALUE, claim.untested or NO_VALUE, NO_VALUE, "not measured"))
     return judged
@@ -144,9 +167,12 @@ def claims_markdown(judged: Sequence[JudgedClaim]) -> str:
 
 
 def _is_tested_in(claim: Claim, table: TableComparison) -> bool:
-    """main-5b and main-seconds also test the claims of main."""
-    in_study = table.study == claim.study or table.study.startswith(f"{claim.study}-")
-    return in_study and claim.table in (None, table.table)
+    """main-5b and main-seconds also test the claims of main, on the rows that they have."""
+    if claim.table not in (None, table.table):
+        return False
+    if table.study == claim.study or table.study in claim.elsewhere:
+        return True
+    return table.study.startswith(f"{claim.study}-") and set(claim.rows) <= set(table.rows)
 
 
 def _judge(claim: Claim, table: TableComparison, results: Sequence[RunResult]) -> JudgedClaim:
