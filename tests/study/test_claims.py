@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sightline.errors import SightlineError
-from sightline.study.claims import Claim, ClaimVerdict, Names, claims_markdown, judge_claims, read_claims, summary_of
+from sightline.study.claims import (
+    Claim,
+    ClaimVerdict,
+    Names,
+    claim_rows,
+    claims_markdown,
+    judge_claims,
+    read_claims,
+    summary_of,
+)
 from sightline.study.results import METRICS, RunResult
 from sightline.study.study import Study, read_study, shipped_studies
 from tests.study.examples import invent_runs
@@ -107,6 +117,23 @@ def test_a_failed_row_says_why() -> None:
     assert judged.ours == "Heads of 24 channels are too narrow." and judged.verdict == "not measured"
 
 
+def test_a_claim_is_named_once_for_all_of_its_tables() -> None:
+    other = invent_runs({"UCPE": 0.0, "SCoPE": 0.1}, table="sfm", metrics=("rot_err",))
+    claims = [Claim(text, "Table 1", "main", "rot_err", ("SCoPE", "UCPE")) for text in ("It turns well", "It turns")]
+    rows = claim_rows(judge_claims([*RUNS, *other], claims))
+    assert [row[:3] for row in rows] == [
+        ["It turns well", "Table 1", "main, metre"], ["", "", "main, sfm"], ["It turns", "Table 1", "main, metre"], ["", "", "main, sfm"],
+    ]  # fmt: skip
+
+
+def test_a_difference_that_is_rounded_to_nothing_has_no_sign() -> None:
+    runs = invent_runs({"UCPE": 0.0, "SCoPE": 0.0}, metrics=("rot_err",))
+    for run in runs:
+        run.metrics["rot_err"] = [1.0 - 1e-6 * (run.row == "SCoPE")] * 6
+    [judged] = judge_claims(runs, [Claim("It turns well", "Table 1", "main", "rot_err", ("SCoPE", "UCPE"))])
+    assert judged.difference.endswith("(0.0 %)")
+
+
 def test_the_table_of_claims() -> None:
     tested = Claim("It turns well", "Table 1", "main", "rot_err", ("SCoPE", "UCPE"), paper=(0.085, 0.113))
     untested = Claim("It looks well", "Table 7", untested="needs VBench")
@@ -141,6 +168,11 @@ def test_wrong_claims_are_refused(entry: dict[str, Any], message: str, tmp_path:
         read_claims(file)
 
 
+@functools.cache
+def shipped(name: str) -> Study:
+    return read_study(name)
+
+
 def fits(claim: Claim, study: Study) -> bool:
     """Whether a study has the rows and tables that a claim names."""
     names = [(claim.table, claim.rows), (claim.than, claim.than_rows)]
@@ -157,7 +189,7 @@ def test_shipped_claims_name_rows_and_tables_of_shipped_studies() -> None:
     for claim in read_claims():
         if not claim.untested:
             for name in (claim.study, *claim.elsewhere):
-                assert fits(claim.as_in(name), read_study(name)), f"{claim.claim}: {name}"
+                assert fits(claim.as_in(name), shipped(name)), f"{claim.claim}: {name}"
 
 
 NOT_ON_5B = {  # claims of a study that its variant for real models does not test: they need other rows, or videos
@@ -169,7 +201,7 @@ NOT_ON_5B = {  # claims of a study that its variant for real models does not tes
 
 @pytest.mark.parametrize("name", [name for name in shipped_studies() if name.endswith("-5b")])
 def test_studies_of_real_models_test_the_claims(name: str) -> None:
-    study, lab = read_study(name), name.removesuffix("-5b")
+    study, lab = shipped(name), name.removesuffix("-5b")
     claims = [claim.as_in(name) for claim in read_claims() if claim.study in (lab, name)]
     tested = [claim for claim in claims if fits(claim, study)]
     assert len(claims) - len(tested) == NOT_ON_5B.get(lab, 0)

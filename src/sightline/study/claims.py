@@ -144,8 +144,14 @@ def summary_of(judged: Sequence[JudgedClaim]) -> str:
     return f"{len(judged)} tests of the paper's claims: {listed}."
 
 
-def claim_cells(judged: JudgedClaim) -> list[str]:
-    """A row of the table of claims, under CLAIMS_HEAD."""
+def claim_rows(judged: Sequence[JudgedClaim]) -> list[list[str]]:
+    """The table of claims, under CLAIMS_HEAD. A claim that several tables test is named in the first of its rows only."""
+    rows = [_claim_cells(claim) for claim in judged]
+    repeated = [False, *(rows[i][:2] == rows[i - 1][:2] for i in range(1, len(rows)))]
+    return [["", "", *row[2:]] if again else row for row, again in zip(rows, repeated, strict=False)]
+
+
+def _claim_cells(judged: JudgedClaim) -> list[str]:
     claim = judged.claim
     paper = " against ".join(format_number(value) for value in claim.paper)
     if len(claim.paper) == 2 and claim.paper[1] > 0:
@@ -163,7 +169,7 @@ def claim_cells(judged: JudgedClaim) -> list[str]:
 
 
 def claims_markdown(judged: Sequence[JudgedClaim]) -> str:
-    return grid(CLAIMS_HEAD, [claim_cells(claim) for claim in judged]) + "\n"
+    return grid(CLAIMS_HEAD, claim_rows(judged)) + "\n"
 
 
 def _is_tested_in(claim: Claim, table: TableComparison) -> bool:
@@ -258,8 +264,13 @@ def _not_measured(claim: Claim, setting: str, table: TableComparison) -> JudgedC
 
 def _with_interval(difference: float, interval: Interval, scale: float) -> str:
     text, shown_interval = format_mean(difference, interval)
-    relative = f" ({difference / scale:+.1%})".replace("%", " %") if scale > 0 else ""
-    return f"{text} {shown_interval}".rstrip() + relative
+    return f"{text} {shown_interval}".rstrip() + (f" ({_percent(difference / scale)})" if scale > 0 else "")
+
+
+def _percent(share: float) -> str:
+    """With its sign; what is rounded to 0 has none."""
+    percent = round(100 * share, 1)
+    return f"{percent:+.1f} %" if percent else "0.0 %"
 
 
 def _times_100(interval: Interval) -> Interval:
