@@ -122,8 +122,11 @@ def test_a_claim_is_named_once_for_all_of_its_tables() -> None:
     claims = [Claim(text, "Table 1", "main", "rot_err", ("SCoPE", "UCPE")) for text in ("It turns well", "It turns")]
     rows = claim_rows(judge_claims([*RUNS, *other], claims))
     assert [row[:3] for row in rows] == [
-        ["It turns well", "Table 1", "main, metre"], ["", "", "main, sfm"], ["It turns", "Table 1", "main, metre"], ["", "", "main, sfm"],
-    ]  # fmt: skip
+        ["It turns well", "Table 1", "main, metre"],
+        ["", "", "main, sfm"],
+        ["It turns", "Table 1", "main, metre"],
+        ["", "", "main, sfm"],
+    ]
 
 
 def test_a_difference_that_is_rounded_to_nothing_has_no_sign() -> None:

@@ -46,7 +46,10 @@ def write_page(
 
 
 def _content(section: Section) -> dict[str, object]:
-    pictures = [(caption, base64.b64encode(file.read_bytes()).decode()) for caption, file in section.plots.items()]
+    pictures = [
+        (*caption.partition(". ")[::2], base64.b64encode(file.read_bytes()).decode())
+        for caption, file in section.plots.items()
+    ]
     pairs = [row for compared in section.table.metrics.values() for row in pairs_rows(compared)]
     return {
         "title": f"{section.table.study}, {section.table.table}",
