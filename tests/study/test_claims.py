@@ -111,6 +111,14 @@ def test_without_a_common_unit_the_rescaled_error_is_judged() -> None:
     assert judged.verdict == "holds" and judged.claim.metric == "cam_mc_rescaled"
 
 
+def test_a_metric_without_a_value_says_so() -> None:
+    runs = invent_runs({"UCPE": 0.0, "SCoPE": 0.1}, metrics=("rot_err",))
+    for run in runs:
+        run.metrics["rot_err"][:] = [None] * 6  # no camera was found
+    [judged] = judge_claims(runs, [Claim("It is so", "Table 1", "main", "rot_err", ("SCoPE", "UCPE"))])
+    assert judged.ours == "no value on any clip." and judged.verdict == "not measured"
+
+
 def test_a_failed_row_says_why() -> None:
     runs = [*RUNS, RunResult("main", "ReRoPE", 0, "metre", failure="Heads of 24 channels are too narrow.")]
     [judged] = judge_claims(runs, [Claim("It is so", "Table 1", "main", "rot_err", ("SCoPE", "ReRoPE"))])

@@ -257,6 +257,8 @@ def _judge_margin(claim: Claim, setting: str, runs: Sequence[RunResult]) -> Judg
 def _not_measured(claim: Claim, setting: str, table: TableComparison) -> JudgedClaim:
     missing = [row for row in claim.rows if row not in table.rows or row in table.failures]
     reasons = [table.failures.get(row, f"{row} is not in this table.") for row in missing]
+    if not reasons and claim.metric in table.metrics and not table.metrics[claim.metric].summaries:
+        reasons = ["no value on any clip."]
     if not reasons and _is_measured(table, claim.metric) and not table.metrics[claim.metric].pairs:
         reasons = ["not compared: the time of a step was not measured alone on the device."]
     return JudgedClaim(claim, setting, " ".join(reasons) or NO_VALUE, NO_VALUE, "not measured")
