@@ -35,6 +35,49 @@ def test_a_bar_spans_its_interval(tmp_path: Path) -> None:
     assert second.get_title(loc="left") == "PSNR" and len(second.lines) == len(first.lines) - 1
 
 
+def test_an_outlier_does_not_squeeze_the_other_rows(tmp_path: Path) -> None:
+    rows = [IntervalRow(f"row {index}", 0.0, -0.1, 0.1) for index in range(4)]
+    rows += [IntervalRow("far", -30.0, -50.0, -10.0), IntervalRow("wide", 0.1, -9.0, 9.0)]
+    cut, whole = draw_intervals(
+        [IntervalPanel("difference", rows, zero=True), IntervalPanel("mean", rows)], tmp_path / "a.png"
+    ).axes
+    low, high = cut.get_xlim()
+    assert -0.6 < low < high < 0.6
+    assert [text.get_text() for text in cut.texts] == [
+        "\N{MINUS SIGN}30 [\N{MINUS SIGN}50, \N{MINUS SIGN}10]", "0.1 [\N{MINUS SIGN}9, 9]",
+    ]  # fmt: skip
+    assert [line.get_marker() for line in cut.lines if line.get_marker() in ("<", ">")] == ["<", "<", ">"]
+    assert whole.get_xlim()[0] < -50 and not whole.texts
+    [few] = draw_intervals([IntervalPanel("difference", rows[3:5], zero=True)], tmp_path / "a.png").axes
+    assert few.get_xlim()[0] < -50  # of two rows, none is the outlier
+
+
+def test_a_few_verdicts_are_not_drawn_huge(tmp_path: Path) -> None:
+    few = VerdictPanel("loss", ["a", "b"], [["", "better"], ["worse", ""]])
+    figure = draw_verdicts([few], tmp_path / "a.png")
+    figure.draw_without_rendering()
+    [axes] = figure.axes
+    (left, _), (right, _) = axes.transData.transform([(0, 0), (1, 0)])
+    assert (right - left) / figure.dpi < 0.5  # inches
+
+
+def test_steps_are_whole_numbers_and_axes_have_no_offset(tmp_path: Path) -> None:
+    line = HistoryLine("SCoPE", np.array([1.0, 2.0, 3.0]), np.array([[0.5, 0.50001, 0.50002]]))
+    figure = draw_histories([HistoryPanel("gate", "step", [line])], tmp_path / "a.png")
+    figure.draw_without_rendering()
+    [axes] = figure.axes
+    assert {tick % 1 for tick in axes.get_xticks()} == {0.0}
+    assert axes.yaxis.get_offset_text().get_text() == ""
+
+
+def test_a_cut_panel_says_so(tmp_path: Path) -> None:
+    falling = HistoryLine("a", np.arange(8.0), np.array([[9.0, 5, 3, 2, 1.9, 1.8, 1.7, 1.6]]))
+    flat = HistoryLine("a", np.arange(8.0), np.array([[1.0, 1, 1, 2, 1, 1, 1, 1]]))
+    for line, title in ((falling, "loss (the early part is cut)"), (flat, "loss")):
+        [axes] = draw_histories([HistoryPanel("loss", "step", [line], late=True)], tmp_path / "a.png").axes
+        assert axes.get_title(loc="left") == title
+
+
 def test_a_verdict_is_on_the_row_at_the_left(tmp_path: Path) -> None:
     panel = VerdictPanel(
         "loss", ["good", "bad", "same"], [["", "better", ""], ["worse", "", "no difference shown"], ["", "", ""]]

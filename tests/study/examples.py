@@ -44,7 +44,8 @@ def invent_runs(
                 "step_seconds": 0.1 + 0.01 * number + 1e-4 * seed,
                 "steps": 20.0,
             }
+            share = 0.1 + 0.01 * seed
             runs.append(
-                RunResult(study, row, seed, table, CLIPS, values, cost, 1e-3, history, {"reciprocal_share": 0.1 + 0.01 * seed})
+                RunResult(study, row, seed, table, dict(CLIPS), values, cost, 1e-3, history, {"reciprocal_share": share})
             )  # fmt: skip
     return runs

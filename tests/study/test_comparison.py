@@ -22,7 +22,9 @@ def runs_of(effects: dict[str, float], seeds: int = 3, table: str = "metre") -> 
             loss = base - effect + 0.002 * random.normal(size=20) + 0.001 * random.normal()
             psnr = 20 + 10 * effect + 0.02 * random.normal(size=10)
             metrics: dict[str, list[float | None]] = {"loss": loss.tolist(), "psnr_moved": psnr.tolist()}
-            runs.append(RunResult("main", row, seed, table, CLIPS, metrics, {"step_seconds": 0.1}, 1e-3))
+            runs.append(
+                RunResult("main", row, seed, table, dict(CLIPS), metrics, {"step_seconds": 0.1, "peak_gib": 2.0}, 1e-3)
+            )
     return runs
 
 
@@ -78,9 +80,9 @@ def test_one_seed_is_tested_over_its_clips() -> None:
     [table] = compare_tables(runs_of({"good": 0.1, "bad": 0.0}, seeds=1))
     pair = table.metrics["loss"].pair("good", "bad")
     assert pair is not None and pair.seeds == 1 and pair.verdict == "better"
-    times = table.metrics["step_seconds"].pair("good", "bad")
-    assert times is not None and times.verdict == "not tested" and times.interval == (None, None)
-    assert table.metrics["step_seconds"].best == []
+    counts = table.metrics["peak_gib"].pair("good", "bad")
+    assert counts is not None and counts.verdict == "not tested" and counts.interval == (None, None)
+    assert table.metrics["peak_gib"].best == []
 
 
 def test_tables_are_compared_apart() -> None:
@@ -97,6 +99,7 @@ def test_a_time_that_was_measured_once_is_not_tested() -> None:
         run.cost.update(
             {
                 "step_seconds": 0.1 if run.row == "a" else 0.1001,
+                "denoise_seconds": 0.1,
                 "new_parameters": 10.0 if run.row == "a" else 11.0,
             }
         )
@@ -106,8 +109,48 @@ def test_a_time_that_was_measured_once_is_not_tested() -> None:
     assert counts is not None and counts.verdict == "better"
 
 
+def test_times_of_a_shared_device_have_no_verdict() -> None:
+    """They differ between two runs of the same code: with three seeds each, a difference would seem to be shown."""
+    runs = runs_of({"a": 0.0, "b": 0.0})
+    for run in runs:
+        time = (1.0 if run.row == "a" else 2.0) + 1e-3 * run.seed
+        run.cost.update({"step_seconds": time, "train_seconds": 100 * time})
+    [table] = compare_tables(runs)
+    for name in ("step_seconds", "train_seconds"):
+        assert table.metrics[name].pairs == [] and table.metrics[name].best == []
+        assert table.metrics[name].summaries["a"].mean < table.metrics[name].summaries["b"].mean
+
+
+def test_clips_whose_cameras_were_not_asked_for_are_no_failures() -> None:
+    runs = runs_of({"a": 0.0, "b": 0.1})
+    for run in runs:
+        run.clips["poses"] = ["video 0", "video 4", "video 8"]
+        run.metrics["rot_err"] = [0.1 if index in (0, 4, 8) else None for index in range(10)]
+    runs[0].metrics["rot_err"][4] = None
+    [table] = compare_tables(runs)
+    compared = table.metrics["rot_err"]
+    assert compared.asked == 3 and compared.values == {"a": (8, 9), "b": (9, 9)}
+    assert compared.summaries["a"].clips == 2 and compared.summaries["b"].clips == 3
+    assert table.metrics["psnr_moved"].asked == 10
+    for run in runs:  # results of before `poses` was noted: what any run has found was asked for
+        del run.clips["poses"]
+    [table] = compare_tables(runs)
+    assert table.metrics["rot_err"].asked == 3 and table.metrics["rot_err"].values["a"] == (8, 9)
+
+
 def test_learning_rates_name_that_of_the_encoding() -> None:
     runs = runs_of({"a": 0.0})
     runs[0].facts["encoding_lr_scale"] = 20.0
     [table] = compare_tables(runs)
     assert table.learning_rates == {"a": ["0.001", "0.001 x 20"]}
+
+
+def test_a_row_may_lack_a_metric_that_the_others_have() -> None:
+    """A row without a camera has clips of the group `loss`, but no loss with another clip's camera."""
+    runs = runs_of({"camera": 0.1, "without a camera": 0.0})
+    for run in runs:
+        if run.row == "camera":
+            run.metrics["loss_another_camera"] = [2.0] * 20
+    [table] = compare_tables(runs)
+    assert list(table.metrics["loss_another_camera"].summaries) == ["camera"]
+    assert list(table.metrics["loss"].summaries) == ["camera", "without a camera"]

@@ -48,6 +48,35 @@ def test_show_prints_the_tables(folder: Path, capsys: pytest.CaptureFixture[str]
     assert "SCoPE" in printed and "*" in printed and f"wrote {folder / 'report.html'}" in printed.replace("\n", "")
 
 
+def test_names_of_rows_are_whole_on_a_narrow_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sightline.study.report.draw_plots", lambda *_: {})
+    plan = Plan(read_study("main"), "main", tmp_path / "main")
+    plan.write_study()
+    metrics = ("loss", "psnr_moved", "rot_err", "trans_err", "cam_mc", "ate")
+    for run in invent_runs({"CameraCtrl": 0.0, "SCoPE, moment floor 0.1": 0.1}, table="metres", metrics=metrics):
+        run.write(plan.folder / "runs" / f"metres_{run.row}" / str(run.seed))
+    main(["show", str(plan.folder)])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    words = [line[0] for line in lines if line]
+    assert {"CameraCtrl", "SCoPE,"} <= set(words)
+    assert any(line[:2] == ["SCoPE,", "moment"] for line in lines)
+
+
+def test_the_sign_of_the_best_rows_is_explained_where_there_is_one(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["show", str(folder)])
+    assert "* no other row is significantly better" in capsys.readouterr().out
+    for file in folder.rglob("result.json"):
+        if file.parts[-3] == "all_PRoPE":
+            file.unlink()
+    main(["show", str(folder)])
+    assert "*" not in capsys.readouterr().out
+
+
 def test_show_of_an_empty_folder_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     plan = Plan(read_study("debug"), "debug", tmp_path)
     plan.write_study()

@@ -70,6 +70,9 @@ def test_bold_cells_costs_and_failures() -> None:
     by_row = {row[0].text: row for row in main.rows}
     assert [by_row[row][1].bold for row in ("UCPE", "SCoPE", "twin", "ReRoPE")] == [False, True, True, False]
     assert [cell.text for cell in by_row["SCoPE"][-4:]] == ["2,000", "0.110", "0.001", "3"]
+    assert main.head[-5] == revisit.head[-5] == "cameras found"
+    assert [by_row[row][-5].text for row in ("UCPE", "SCoPE", "ReRoPE")] == ["17 of 18", "18 of 18", "-"]
+    assert (main.numbers[0]["cameras_found"], main.numbers[0]["cameras_asked"]) == (17, 18)
     assert {cell.text for cell in by_row["ReRoPE"][1:-1]} == {"-"} and by_row["ReRoPE"][-1].text == "0"
     assert main.notes == [
         "Measured on fewer than 6 clips, because some have no value: RotErr (UCPE 5). A pair is compared on the clips that "
@@ -77,7 +80,7 @@ def test_bold_cells_costs_and_failures() -> None:
         "ReRoPE: Heads of 24 channels are too narrow.",
     ]
     assert "3 seeds" in main.method and "3 pairs of rows" in main.method
-    assert revisit.groups == [("", 1), ("Camera return", 1), ("", 4)]
+    assert revisit.groups == [("", 1), ("Camera return", 1), ("", 5)]
 
 
 def test_metrics_without_a_value_are_named() -> None:
@@ -91,6 +94,30 @@ def test_metrics_without_a_value_are_named() -> None:
     assert [cell.text for cell in sheet.rows[0]][2] == "-"
     assert sheet.notes[0].startswith("Measured on fewer than 6 clips, because some have no value: RotErr (a 0).")
     assert sheet.notes[1] == "Without a value on any clip of any row: ATE."
+
+
+def test_what_was_not_asked_for_is_not_missing() -> None:
+    runs = invent_runs({"a": 0.0, "b": 0.0}, metrics=("loss", "loss_another_camera", "rot_err"))
+    for run in runs:
+        run.metrics["rot_err"][3:] = [None] * 3
+        run.clips["poses"] = run.clips["video"][:3]
+        if run.row == "a":  # trained without a camera: there is no other one to give it
+            del run.metrics["loss_another_camera"]
+    [table] = compare_tables(runs)
+    assert [sheet.notes for sheet in make_sheets(table)] == [[], []]
+    assert make_sheets(table)[1].rows[0][1].text == "-"
+
+
+def test_times_that_were_measured_once_say_so() -> None:
+    runs = invent_runs({"a": 0.0, "b": 0.0}, study="efficiency", metrics=())
+    for run in runs:
+        run.cost.update(step_seconds=0.1, denoise_seconds=0.2)
+    [table] = compare_tables(runs)
+    [sheet] = make_sheets(table)
+    assert not any(cell.bold for row in sheet.rows for cell in row)
+    assert sheet.notes == [
+        "Without intervals and verdicts, because nothing says how they vary: denoising step (s), step (s)."
+    ]
 
 
 def test_few_seeds_are_said() -> None:

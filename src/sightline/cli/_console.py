@@ -8,14 +8,20 @@ from typing import TypeVar
 Item = TypeVar("Item")
 
 
-def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table; without column names, only its rows."""
+def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], whole_words: bool = False) -> None:
+    """Print a table; without column names, only its rows. whole_words: never break a word of the first column, however many
+    columns there are; it takes a quarter of the terminal, or the length of its longest word."""
     from rich import box
+    from rich.console import Console
     from rich.table import Table
 
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_header=any(header))
+    names = [header[0], *(row[0] for row in rows)] if whole_words else []
+    words = [word for name in names for word in name.split()]
+    width = max(*map(len, words), min(Console().width // 4, max(map(len, names)))) if words else None
     for index, name in enumerate(header):
-        table.add_column(name, style="cyan" if index == 0 else None, overflow="fold")
+        first = index == 0
+        table.add_column(name, style="cyan" if first else None, overflow="fold", width=width if first else None)
     for row in rows:
         table.add_row(*row)
     print_line(table)

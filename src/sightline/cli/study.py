@@ -121,10 +121,10 @@ def _show(folder: Path) -> None:
     sections = report_folder(read_plan(folder))
     for section in sections:
         for sheet in section.sheets:
-            print_table(*printed(sheet))
+            print_table(*printed(sheet), whole_words=True)
             for note in sheet.notes:
                 print_line(note)
-    if sections:
+    if any(cell.bold for section in sections for sheet in section.sheets for row in sheet.rows for cell in row):
         print_line("* no other row is significantly better")
     print_line(f"wrote {folder / PAGE}" if sections else f"{folder} has no result yet")
 

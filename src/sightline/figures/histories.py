@@ -12,6 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from sightline.figures.style import COLOURS, FAINT, INK, QUIET, new_figure, save_figure
 
+_STEP = "step"
 _COLUMNS, _STYLES = 3, ("-", "--", ":", "-.")  # panels side by side; a line style for each round through the colours
 
 
@@ -26,7 +27,8 @@ class HistoryLine:
 
 @dataclass(frozen=True, eq=False)
 class HistoryPanel:
-    """late: scale the panel to the last three quarters of the lines, since a loss falls far at first."""
+    """xlabel: `step` has whole numbers only. late: scale the panel to the last three quarters of the lines, since a loss falls
+    far at first; the title then says that the early part is cut."""
 
     title: str
     xlabel: str
@@ -51,15 +53,21 @@ def draw_histories(panels: Sequence[HistoryPanel], path: str | Path) -> Figure:
                     line.x, line.values.min(axis=0), line.values.max(axis=0), color=colour, alpha=0.15, lw=0
                 )
             [labelled[line.name]] = axes.plot(line.x, line.values.mean(axis=0), style, color=colour, lw=1.5)
+        cut = False
         if panel.late:
             late = np.concatenate([line.values[:, len(line.x) // 4 :].ravel() for line in panel.lines])
             margin = 0.05 * (late.max() - late.min()) + 1e-9
-            axes.set_ylim(late.min() - margin, late.max() + margin)
-        axes.set_title(panel.title, fontsize=9, color=INK, loc="left")
+            low, high = late.min() - margin, late.max() + margin
+            axes.set_ylim(low, high)
+            cut = any(line.values.min() < low or line.values.max() > high for line in panel.lines)
+        axes.set_title(
+            f"{panel.title} (the early part is cut)" if cut else panel.title, fontsize=9, color=INK, loc="left"
+        )
         axes.set_xlabel(panel.xlabel, fontsize=8, color=QUIET)
         axes.tick_params(which="both", labelsize=7, colors=QUIET, length=0)
         axes.grid(color=FAINT, lw=0.8)
-        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=panel.xlabel == _STEP))
+        axes.ticklabel_format(useOffset=False)
         axes.set_axisbelow(True)
         for spine in axes.spines.values():
             spine.set_visible(False)

@@ -16,6 +16,8 @@ from matplotlib.ticker import MaxNLocator
 from sightline.figures.style import COLOURS, FAINT, INK, QUIET, new_figure, save_figure, tick_name
 
 _COLUMNS = 3  # panels side by side
+_REACH = 4.0  # a panel of differences shows so many times the median distance of an interval's far end from 0
+_MIN_CELLS = 8  # a matrix of verdicts has room for so many columns, so that few of them are not drawn huge
 _GOOD, _BAD = COLOURS[2], COLOURS[1]
 _TONES = {"plain": QUIET, "best": COLOURS[0], "better": _GOOD, "worse": _BAD}
 _MATRIX = {"better": (_GOOD, "+"), "worse": (_BAD, "−"), "no difference shown": (FAINT, "·")}  # others are left empty
@@ -35,7 +37,7 @@ class IntervalRow:
 
 @dataclass(frozen=True)
 class IntervalPanel:
-    """zero: a line at 0, for differences."""
+    """zero: a line at 0, for differences. A row that lies far beyond the others is then cut: arrows, and its numbers."""
 
     title: str
     rows: Sequence[IntervalRow]
@@ -55,19 +57,24 @@ def draw_intervals(panels: Sequence[IntervalPanel], path: str | Path) -> Figure:
     """One panel per metric: a point with its interval for each row, from top to bottom."""
     figure, all_axes = _panels(len(panels), 0.9 + 0.3 * max(len(panel.rows) for panel in panels), 4.2)
     for axes, panel in zip(all_axes, panels, strict=True):
+        limit = _limit(panel.rows) if panel.zero else np.inf
         names = list(dict.fromkeys(row.name for row in panel.rows))
         for place, row in enumerate(panel.rows):
             colour = _TONES[row.tone]
             if row.low is not None and row.high is not None:
-                axes.plot((row.low, row.high), (place, place), color=colour, lw=2.2, alpha=0.55, solid_capstyle="butt")
+                ends = np.clip((row.low, row.high), -limit, limit).tolist()
+                axes.plot(ends, (place, place), color=colour, lw=2.2, alpha=0.55, solid_capstyle="butt")
             axes.plot(row.points, [place] * len(row.points), "|", color=colour, ms=7, mew=1.0)
-            axes.plot(row.value, place, "o", color=colour, ms=5)
+            if abs(row.value) <= limit:
+                axes.plot(row.value, place, "o", color=colour, ms=5)
+            _mark_cut(axes, row, place, limit)
         if panel.zero:
             axes.axvline(0, color=INK, lw=0.8, ls=":")
         axes.set_yticks(range(len(names)), [tick_name(name) for name in names])
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.grid(axis="x", color=FAINT, lw=0.8)
         axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.ticklabel_format(axis="x", useOffset=False)
         _style(axes, panel.title)
     save_figure(figure, path, dpi=120)
     return figure
@@ -82,19 +89,40 @@ def draw_verdicts(panels: Sequence[VerdictPanel], path: str | Path) -> Figure:
             for above, verdict in enumerate(verdicts):
                 colour, sign = _MATRIX.get(verdict, ("white", ""))
                 axes.add_patch(_square(above, left, colour))
-                axes.text(
-                    above, left, sign, ha="center", va="center", fontsize=10, color="white" if sign in "+−" else QUIET
-                )
+                ink, size = ("white", 10) if sign in ("+", "−") else (QUIET, 16)
+                axes.text(above, left, sign, ha="center", va="center", fontsize=size, color=ink)
         names = [tick_name(name) for name in panel.rows]
         axes.set_xticks(range(len(names)), names, rotation=60, ha="left", rotation_mode="anchor")
         axes.set_yticks(range(len(names)), names)
         axes.xaxis.tick_top()
-        axes.set_xlim(-0.5, len(names) - 0.5)
+        axes.set_xlim(-0.5, max(len(names), _MIN_CELLS) - 0.5)
         axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.set_aspect("equal")
+        axes.set_aspect("equal", anchor="NW")
         _style(axes, panel.title)
     save_figure(figure, path, dpi=120)
     return figure
+
+
+def _limit(rows: Sequence[IntervalRow]) -> float:
+    """How far from 0 a panel of differences reaches: to its farthest row, unless that would squeeze the others to dots."""
+    ends = [max(abs(end) for end in (row.value, row.low, row.high) if end is not None) for row in rows]
+    limit = _REACH * float(np.median(ends)) if ends else 0.0
+    return limit if 0 < limit < max(ends, default=0.0) else np.inf
+
+
+def _mark_cut(axes: Axes, row: IntervalRow, place: float, limit: float) -> None:
+    """Arrows where a row goes on beyond the axis, and its numbers at the one on the side of its value."""
+    low, high = (row.value if end is None else end for end in (row.low, row.high))
+    cut = [side for side, end in ((-1, low), (1, high)) if side * end > limit]
+    for side in cut:
+        axes.plot(side * limit, place, "<>"[side > 0], color=_TONES[row.tone], ms=6, clip_on=False)
+    if cut:
+        side = max(cut, key=lambda side: side * row.value)
+        text = f"{row.value:.3g}" + (f" [{low:.3g}, {high:.3g}]" if low < high else "")
+        axes.annotate(
+            text.replace("-", "\N{MINUS SIGN}"), (side * limit, place), (-5 * side, 3), textcoords="offset points",
+            fontsize=6.5, color=INK, ha="right" if side > 0 else "left", va="bottom",
+        )  # fmt: skip
 
 
 def _square(x: float, y: float, colour: str) -> Rectangle:

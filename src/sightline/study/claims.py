@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +15,7 @@ from sightline.evaluation.bootstrap import Interval
 from sightline.evaluation.tables import NO_VALUE, format_number, grid
 from sightline.settings import from_dict
 from sightline.study.comparison import Pair, TableComparison, compare_tables, verdict_of
-from sightline.study.layout import heading, title
+from sightline.study.layout import metric_heading, metric_title
 from sightline.study.results import COST, METRICS, RunResult
 from sightline.study.statistics import Bootstrap, collect
 from sightline.study.tables import format_mean
@@ -30,12 +30,22 @@ FACTS = ("reciprocal_share",)  # of RunResult.facts, those that a claim may be a
 
 
 @dataclass(frozen=True)
+class Names:
+    """Rows and tables of a claim as another study calls them; what is not given is as in the claim."""
+
+    rows: tuple[str, ...] = ()
+    table: str | None = None
+
+
+@dataclass(frozen=True)
 class Claim:
     """One claim. place: in the paper. study, table, metric, rows: where it is tested; without a table, in every one of the study.
 
     expect: of rows [a, b]: a is `better` than b; a is `similar` to b, within the relative `limit`; or the relative margin of a
         over b is `wider` in `table` than in the table `than`, whose rows are `than_rows` where they have other names.
         Of rows [a]: its mean is `above` or `below` the `limit`.
+    elsewhere: the names of studies that test the claim on other rows or tables, such as data-5b. Other variants of the study,
+        such as main-5b and main-seconds, test it where they have its rows.
     paper: the paper's figures of the rows. untested: why no study tests the claim; nothing else is then given.
     """
 
@@ -49,6 +59,7 @@ class Claim:
     than: str | None = None
     than_rows: tuple[str, ...] = ()
     limit: float | None = None
+    elsewhere: dict[str, Names] = field(default_factory=dict)
     paper: tuple[float, ...] = ()
     untested: str = ""
 
@@ -69,6 +80,18 @@ class Claim:
             raise SightlineError(
                 "than: expected a table to compare `table` with where the margin should be wider, else none."
             )
+        for study, names in self.elsewhere.items():
+            if len(names.rows) not in (0, len(self.rows)):
+                raise SightlineError(
+                    f"elsewhere.{study}.rows: expected {len(self.rows)} row(s), or none for the same ones."
+                )
+
+    def as_in(self, study: str) -> Claim:
+        """The claim with the names that a study has for its rows and table."""
+        names = self.elsewhere.get(study)
+        if names is None:
+            return self
+        return replace(self, rows=names.rows or self.rows, table=names.table or self.table)
 
 
 @dataclass(frozen=True)
@@ -103,8 +126,8 @@ def judge_claims(
     tables = compare_tables(results) if tables is None else tables
     judged = []
     for claim in read_claims() if claims is None else claims:
-        found = [table for table in tables if not claim.untested and _is_tested_in(claim, table)]
-        judged += [_judge(claim, table, results) for table in found]
+        found = [] if claim.untested else [table for table in tables if _is_tested_in(claim.as_in(table.study), table)]
+        judged += [_judge(claim.as_in(table.study), table, results) for table in found]
         if not found and everything:
             judged.append(JudgedClaim(claim, NO_VALUE, claim.untested or NO_VALUE, NO_VALUE, "not measured"))
     return judged
@@ -121,26 +144,41 @@ def summary_of(judged: Sequence[JudgedClaim]) -> str:
     return f"{len(judged)} tests of the paper's claims: {listed}."
 
 
-def claim_cells(judged: JudgedClaim) -> list[str]:
-    """A row of the table of claims, under CLAIMS_HEAD."""
+def claim_rows(judged: Sequence[JudgedClaim]) -> list[list[str]]:
+    """The table of claims, under CLAIMS_HEAD. A claim that several tables test is named in the first of its rows only."""
+    rows = [_claim_cells(claim) for claim in judged]
+    repeated = [False, *(rows[i][:2] == rows[i - 1][:2] for i in range(1, len(rows)))]
+    return [["", "", *row[2:]] if again else row for row, again in zip(rows, repeated, strict=False)]
+
+
+def _claim_cells(judged: JudgedClaim) -> list[str]:
     claim = judged.claim
     paper = " against ".join(format_number(value) for value in claim.paper)
     if len(claim.paper) == 2 and claim.paper[1] > 0:
         paper += f" ({claim.paper[0] / claim.paper[1] - 1:+.0%})".replace("%", " %")
-    metric = NO_VALUE if claim.untested else title(claim.metric) if claim.metric in FACTS else heading(claim.metric)
+    metric = (
+        NO_VALUE
+        if claim.untested
+        else metric_title(claim.metric)
+        if claim.metric in FACTS
+        else metric_heading(claim.metric)
+    )
     return [
         claim.claim, claim.place, judged.setting, metric, judged.ours, judged.difference, paper or NO_VALUE, judged.verdict,
     ]  # fmt: skip
 
 
 def claims_markdown(judged: Sequence[JudgedClaim]) -> str:
-    return grid(CLAIMS_HEAD, [claim_cells(claim) for claim in judged]) + "\n"
+    return grid(CLAIMS_HEAD, claim_rows(judged)) + "\n"
 
 
 def _is_tested_in(claim: Claim, table: TableComparison) -> bool:
-    """main-5b and main-seconds also test the claims of main."""
-    in_study = table.study == claim.study or table.study.startswith(f"{claim.study}-")
-    return in_study and claim.table in (None, table.table)
+    """main-5b and main-seconds also test the claims of main, on the rows that they have."""
+    if claim.table not in (None, table.table):
+        return False
+    if table.study == claim.study or table.study in claim.elsewhere:
+        return True
+    return table.study.startswith(f"{claim.study}-") and set(claim.rows) <= set(table.rows)
 
 
 def _judge(claim: Claim, table: TableComparison, results: Sequence[RunResult]) -> JudgedClaim:
@@ -219,13 +257,22 @@ def _judge_margin(claim: Claim, setting: str, runs: Sequence[RunResult]) -> Judg
 def _not_measured(claim: Claim, setting: str, table: TableComparison) -> JudgedClaim:
     missing = [row for row in claim.rows if row not in table.rows or row in table.failures]
     reasons = [table.failures.get(row, f"{row} is not in this table.") for row in missing]
+    if not reasons and claim.metric in table.metrics and not table.metrics[claim.metric].summaries:
+        reasons = ["no value on any clip."]
+    if not reasons and _is_measured(table, claim.metric) and not table.metrics[claim.metric].pairs:
+        reasons = ["not compared: the time of a step was not measured alone on the device."]
     return JudgedClaim(claim, setting, " ".join(reasons) or NO_VALUE, NO_VALUE, "not measured")
 
 
 def _with_interval(difference: float, interval: Interval, scale: float) -> str:
     text, shown_interval = format_mean(difference, interval)
-    relative = f" ({difference / scale:+.1%})".replace("%", " %") if scale > 0 else ""
-    return f"{text} {shown_interval}".rstrip() + relative
+    return f"{text} {shown_interval}".rstrip() + (f" ({_percent(difference / scale)})" if scale > 0 else "")
+
+
+def _percent(share: float) -> str:
+    """With its sign; what is rounded to 0 has none."""
+    percent = round(100 * share, 1)
+    return f"{percent:+.1f} %" if percent else "0.0 %"
 
 
 def _times_100(interval: Interval) -> Interval:

@@ -11,8 +11,8 @@ import numpy as np
 
 from sightline.errors import SightlineError
 from sightline.evaluation.bootstrap import LEVEL, RESAMPLES, Interval
-from sightline.study.results import COST, METRICS, RunResult
-from sightline.study.statistics import Bootstrap, collect
+from sightline.study.results import COST, METRICS, POSE_METRICS, POSES, RunResult
+from sightline.study.statistics import Bootstrap, collect, values_by_clip
 
 Verdict = Literal["better", "worse", "no difference shown", "not tested"]
 OPPOSITE: dict[Verdict, Verdict] = {"better": "worse", "worse": "better"}
@@ -50,10 +50,15 @@ class Pair:
 
 @dataclass(frozen=True)
 class MetricComparison:
-    """One metric or cost in one table. asked: clips of the study for this metric. best: rows that no other row beats."""
+    """One metric or cost in one table. best: rows that no other row beats.
+
+    asked: clips of the study for this metric. values: of each row that this was measured for, how many values there are, and
+    how many were asked for, over all seeds. pairs: empty for times that are no measurement of the method (see is_compared).
+    """
 
     metric: str
     asked: int
+    values: dict[str, tuple[int, int]]
     summaries: dict[str, Summary]
     pairs: list[Pair]
 
@@ -98,6 +103,15 @@ def is_better_lower(metric: str) -> bool:
     return metric not in METRICS or METRICS[metric].better == "lower"
 
 
+def is_compared(runs: Sequence[RunResult], metric: str) -> bool:
+    """Whether rows are compared in this. The time of a step is, where the study timed each row alone on the device; while others
+    run, and for a whole training, it is that of the machine and differs between two runs of the same code.
+    """
+    if metric == "step_seconds":
+        return all("denoise_seconds" in run.cost for run in runs)  # which only the timing measures
+    return metric != "train_seconds"
+
+
 def compare_tables(results: Sequence[RunResult], resamples: int = RESAMPLES) -> list[TableComparison]:
     """One comparison for each table of each study, in the order of the results."""
     if not results:
@@ -127,19 +141,35 @@ def compare_metric(runs: Sequence[RunResult], metric: str, resamples: int = RESA
     """The rows of one table in one metric or cost."""
     values = collect(runs, metric)
     bootstrap = Bootstrap(values, resamples)
-    asked = max((len(run.clips.get(METRICS[metric].group, [])) for run in runs), default=0) if metric in METRICS else 1
+    asked = _asked(runs, metric)
+    counts: dict[str, tuple[int, int]] = {}
+    for run in runs:
+        if metric in (run.metrics if metric in METRICS else run.cost):
+            measured, of = counts.get(run.row, (0, 0))
+            counts[run.row] = measured + len(values_by_clip(run, metric)), of + len(asked)
     means = {row: bootstrap.mean(row) for row in values.rows}
     summaries = {
         row: Summary(mean.estimate, mean.interval, mean.seeds, mean.clips) for row, mean in means.items() if mean
     }
     pairs = []
-    for first, second in combinations(values.rows, 2):
+    for first, second in combinations(values.rows, 2) if is_compared(runs, metric) else ():
         found = bootstrap.difference(first, second)
         if found is not None:
             pairs.append(
                 Pair(first, second, found.estimate, found.interval, found.p_value, None, "not tested", found.seeds, found.clips)
             )  # fmt: skip
-    return MetricComparison(metric, asked, summaries, _with_verdicts(pairs, is_better_lower(metric)))
+    return MetricComparison(metric, len(asked), counts, summaries, _with_verdicts(pairs, is_better_lower(metric)))
+
+
+def _asked(runs: Sequence[RunResult], metric: str) -> list[str]:
+    """The clips that a metric was to be measured on. A cost has one value per run."""
+    if metric not in METRICS:
+        return [""]
+    asked = dict.fromkeys(clip for run in runs for clip in run.asked(metric))
+    if metric in POSE_METRICS and not any(POSES in run.clips for run in runs):  # results of before they were noted
+        estimated = {clip for name in POSE_METRICS for run in runs for clip in values_by_clip(run, name)}
+        asked = {clip: None for clip in asked if clip in estimated} or asked
+    return list(asked)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

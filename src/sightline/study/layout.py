@@ -75,7 +75,7 @@ def layouts(study: str, measured: Collection[str]) -> list[Layout]:
     return [layout for layout in parts if layout.groups]
 
 
-def heading(metric: str) -> str:
+def metric_heading(metric: str) -> str:
     """The heading of a column, with unit and direction."""
     if metric not in METRICS:
         return f"{COST[metric]} ↓"
@@ -83,6 +83,6 @@ def heading(metric: str) -> str:
     return f"{info.title}{f' ({info.unit})' if info.unit else ''} {info.arrow}"
 
 
-def title(metric: str) -> str:
+def metric_title(metric: str) -> str:
     """What a metric, a cost or a fact is called in a sentence."""
     return METRICS[metric].title if metric in METRICS else COST.get(metric, metric.replace("_", " "))

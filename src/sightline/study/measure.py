@@ -25,7 +25,7 @@ from sightline.evaluation.scores import POSE_ERRORS
 from sightline.evaluation.units import METRE, same_unit
 from sightline.images import psnr
 from sightline.study.losses import held_out_losses, split_held_out
-from sightline.study.results import METRICS, finite
+from sightline.study.results import METRICS, POSES, finite
 from sightline.study.sampling import generate_videos
 from sightline.study.study import Measure
 from sightline.study.videos import Kind, VideoCase, read_videos
@@ -130,6 +130,8 @@ class Measurer:
             else:
                 cases, videos = self.cases(group), self._generate(model, group)
                 clips[group] = [case.name for case in cases]
+                if group == "video":
+                    clips[POSES] = [case.name for case in cases if case.name in self._posed]
                 score, which = (self._video_scores, "generated") if group == "video" else (self._loop_scores, "loop")
                 posed = [i for i, case in enumerate(cases) if group != "video" or case.name in self._posed]
                 found = self._estimate([cases[i] for i in posed], [videos[i] for i in posed], which)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sightline.evaluation.page import environment
 from sightline.files import write_atomic
-from sightline.study.claims import CLAIMS_HEAD, JudgedClaim, claim_cells, summary_of
+from sightline.study.claims import CLAIMS_HEAD, JudgedClaim, claim_rows, summary_of
 from sightline.study.comparison import TableComparison
 from sightline.study.table_files import PAIRS_HEAD, pairs_rows
 from sightline.study.tables import Sheet
@@ -38,7 +38,7 @@ def write_page(
         summary=summary,
         tones=_TONES,
         claims_head=CLAIMS_HEAD,
-        claims=[claim_cells(claim) for claim in claims],
+        claims=claim_rows(claims),
         claims_summary=summary_of(claims),
         sections=[_content(section) for section in sections],
     )  # fmt: skip
@@ -46,7 +46,10 @@ def write_page(
 
 
 def _content(section: Section) -> dict[str, object]:
-    pictures = [(caption, base64.b64encode(file.read_bytes()).decode()) for caption, file in section.plots.items()]
+    pictures = [
+        (*caption.partition(". ")[::2], base64.b64encode(file.read_bytes()).decode())
+        for caption, file in section.plots.items()
+    ]
     pairs = [row for compared in section.table.metrics.values() for row in pairs_rows(compared)]
     return {
         "title": f"{section.table.study}, {section.table.table}",

@@ -20,11 +20,12 @@ from sightline.figures import (
     picture_or_warning,
 )
 from sightline.study.comparison import TableComparison, Verdict
-from sightline.study.layout import heading, layouts
+from sightline.study.layout import layouts, metric_heading
 from sightline.study.results import METRICS, RunResult
 from sightline.training.curves import running_mean
 
 _LOSSES = {"train_loss": "training loss", "loss": "held-out loss"}
+_PARAMETERS = {"alpha_q": "alpha of queries", "alpha_k": "alpha of keys", "alpha_v": "alpha of values"}
 _SMOOTH = 0.02  # of all points: the window of the running mean of a training loss
 _GRID = 200  # points of a line
 
@@ -35,16 +36,21 @@ def draw_plots(table: TableComparison, runs: Sequence[RunResult], folder: Path, 
     reference = reference_row(table)
     of_reference = [run for run in finished if run.row == reference]
     drawings: list[tuple[str, str, Callable[[Path], bool]]] = [
-        ("intervals", "Means with intervals; ticks are single seeds, and no other row is better than those in blue",
+        ("intervals", "Means with intervals. Ticks are single seeds, and no other row is better than those in blue.",
          lambda file: _draw_means(table, finished, file)),
-        ("differences", f"Differences to {reference} with intervals: green better, red worse, grey no difference shown",
+        ("differences", f"Differences to {reference} with intervals. Green: better; red: worse; grey: no difference shown. "
+         "Holm's correction for the number of pairs applies to these verdicts and not to the intervals: one that excludes 0 may "
+         "be grey. A row with arrows goes on beyond the axis; its numbers stand beside them.",
          lambda file: _draw_differences(table, reference, file)),
-        ("verdicts", "Verdicts: the row on the left against the row above (+ better, − worse, · no difference shown)",
+        ("verdicts", "Verdicts. The row on the left against the row above: + better, − worse, · no difference shown.",
          lambda file: _draw_verdicts(table, file)),
-        ("loss", "Loss over steps and time; bands are the range of the seeds", lambda file: _draw_losses(finished, file)),
-        ("parameters", "Parameters of the encodings over training, as means over the layers",
+        ("loss", "Loss over steps and time. Bands are the range of the seeds; the time of a step is the mean over the seeds of a "
+         "row. The vertical axes fit the last three quarters of the training.",
+         lambda file: _draw_losses(finished, file)),
+        ("parameters", "Parameters of the encodings over training. Means over the layers; bands are the range of the seeds.",
          lambda file: _draw_parameters(finished, file)),
-        ("layers", f"Parameters of {reference} over training, by layer", lambda file: _draw_layers(of_reference, file)),
+        ("layers", f"Parameters of {reference} over training, by layer. Bands are the range of the seeds.",
+         lambda file: _draw_layers(of_reference, file)),
     ]  # fmt: skip
     drawn = {}
     for kind, caption, draw in drawings:
@@ -84,7 +90,7 @@ def _draw_means(table: TableComparison, runs: Sequence[RunResult], file: Path) -
                     points=points,
                 )
             )
-        panels.append(IntervalPanel(heading(name), rows))
+        panels.append(IntervalPanel(metric_heading(name), rows))
     if panels:
         draw_intervals(panels, file)
     return bool(panels)
@@ -98,7 +104,7 @@ def _draw_differences(table: TableComparison, reference: str, file: Path) -> boo
             IntervalRow(pair.first, pair.difference, *pair.interval, tone=_tone(pair.verdict)) for pair in pairs if pair
         ]
         if rows:
-            panels.append(IntervalPanel(heading(name), rows, zero=True))
+            panels.append(IntervalPanel(metric_heading(name), rows, zero=True))
     if panels:
         draw_intervals(panels, file)
     return bool(panels)
@@ -116,7 +122,9 @@ def _draw_verdicts(table: TableComparison, file: Path) -> bool:
         if len(rows) > 1:
             pairs = [[compared.pair(left, above) for above in rows] for left in rows]
             panels.append(
-                VerdictPanel(heading(name), rows, [[pair.verdict if pair else "" for pair in line] for line in pairs])
+                VerdictPanel(
+                    metric_heading(name), rows, [[pair.verdict if pair else "" for pair in line] for line in pairs]
+                )
             )
     if panels:
         draw_verdicts(panels, file)
@@ -139,7 +147,11 @@ def _draw_parameters(runs: Sequence[RunResult], file: Path) -> bool:
     for kind in _layered(runs):
         lines = [_layer_mean(row, of_row, kind) for row, of_row in _by_row(runs).items()]
         panels.append(
-            HistoryPanel(f"{kind}, mean of absolute values", "step", [line for line in lines if line is not None])
+            HistoryPanel(
+                f"{_parameter_title(kind)}, mean of absolute values",
+                "step",
+                [line for line in lines if line is not None],
+            )
         )
     return _draw(panels, file)
 
@@ -151,7 +163,7 @@ def _draw_layers(runs: Sequence[RunResult], file: Path) -> bool:
             {int(name.partition("/")[2]) for run in runs for name in run.history if name.startswith(f"{kind}/")}
         )
         lines = [_line(f"layer {layer}", runs, f"{kind}/{layer}") for layer in layers]
-        panels.append(HistoryPanel(kind, "step", [line for line in lines if line is not None]))
+        panels.append(HistoryPanel(_parameter_title(kind), "step", [line for line in lines if line is not None]))
     return _draw(panels, file)
 
 
@@ -174,16 +186,28 @@ def _layered(runs: Sequence[RunResult]) -> list[str]:
     return list(dict.fromkeys(kind for kind, _, layer in names if layer.isdecimal()))
 
 
+def _parameter_title(kind: str) -> str:
+    """What a history of the encodings is called: those of SCoPE in words, others by their names."""
+    if kind.startswith("gate_at_"):
+        return f"gate of rays with a moment of {kind.removeprefix('gate_at_')}"
+    return _PARAMETERS.get(kind, kind.replace("_", " "))
+
+
 def _line(name: str, runs: Sequence[RunResult], key: str, scale: str | None = None) -> HistoryLine | None:
-    """One history of the seeds of a row. scale: the cost that turns steps into what is drawn along x."""
+    """One history of the seeds of a row. scale: the cost that turns steps into what is drawn along x, by its mean over the seeds:
+    with a scale for each seed, their mean would be one of different steps."""
+    costs = [run.cost.get(scale, np.nan) for run in runs] if scale else [1.0]
+    factor = float(np.mean(costs))
+    if not np.isfinite(factor):
+        return None
     curves = []
     for run in runs:
         points = np.array(run.history.get(key, []), float).reshape(-1, 2)
         points = points[np.isfinite(points).all(axis=1)]
         if len(points):
             values = _smooth(points[:, 1]) if key == "train_loss" else points[:, 1]
-            curves.append((points[:, 0] * (run.cost.get(scale, np.nan) if scale else 1.0), values))
-    if not curves or not all(np.isfinite(x).all() for x, _ in curves):
+            curves.append((points[:, 0] * factor, values))
+    if not curves:
         return None
     first, last = max(x[0] for x, _ in curves), min(x[-1] for x, _ in curves)
     x = np.linspace(first, max(last, first), _GRID) if last > first else np.array([first])

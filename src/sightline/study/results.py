@@ -23,6 +23,7 @@ from sightline.files import write_atomic
 from sightline.settings import from_dict
 
 RESULT = "result.json"
+POSES = "poses"  # in RunResult.clips: the clips of `video` whose cameras are estimated
 Group = Literal["loss", "video", "revisit"]
 
 
@@ -62,6 +63,9 @@ METRICS: dict[str, Metric] = {
     "ssim_recovery": Metric("SSIM Recovery", "", "higher", "revisit"),
 }
 
+POSE_METRICS = ("rot_err", "trans_err", "cam_mc", "ate", "trans_err_rescaled", "cam_mc_rescaled", "ate_rescaled")
+CAMERA_METRICS = (*POSE_METRICS, "return_ratio", "return_rotation", "normalised_ate")  # without a camera, no value
+
 COST: dict[str, str] = {  # name: title
     "new_parameters": "new parameters",
     "step_seconds": "step (s)",
@@ -77,7 +81,8 @@ class RunResult:
     """One row of a study, trained with one seed.
 
     row: the label of the row; unique in its table. table: of the study, which may have several (such as one per unit).
-    clips: names by group (see METRICS); those of `revisit` are SCENE/LOOP, and clips of one SCENE are not independent.
+    clips: names by group (see METRICS); those of `revisit` are SCENE/LOOP, and clips of one SCENE are not independent. Under
+        `poses`, those of `video` whose cameras were estimated: the others have no pose errors because none were asked for.
     metrics: one value per clip, by name of METRICS. cost: by name of COST; peak_gib only on a GPU, denoise_seconds (one clip,
         one step) only where the study measures times.
     learning_rate: the one that was trained with, the best of the row's sweep where there was one.
@@ -108,6 +113,12 @@ class RunResult:
             clips = self.clips.get(METRICS[name].group, [])
             if len(values) != len(clips):
                 raise SightlineError(f"metrics.{name} has {len(values)} values: expected {len(clips)}, one per clip.")
+
+    def asked(self, metric: str) -> list[str]:
+        """The clips that a metric was to be measured on."""
+        if metric in POSE_METRICS and POSES in self.clips:
+            return self.clips[POSES]
+        return self.clips.get(METRICS[metric].group, [])
 
     def mean(self, metric: str) -> float | None:
         """The mean over the clips that could be measured; None without any."""

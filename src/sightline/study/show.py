@@ -11,7 +11,7 @@ from sightline.study.page import Section
 from sightline.study.plan import Plan, read_plan
 from sightline.study.report import write_report
 from sightline.study.results import RunResult, read_results
-from sightline.study.tables import Cell, Sheet
+from sightline.study.tables import Sheet, TableCell
 
 Printed = tuple[str, list[str], list[list[str]]]  # title, header, rows
 
@@ -42,5 +42,5 @@ def printed(sheet: Sheet) -> Printed:
     return sheet.title, sheet.head, [[_text(cell) for cell in row] for row in sheet.rows]
 
 
-def _text(cell: Cell) -> str:
+def _text(cell: TableCell) -> str:
     return f"{cell.text}{'*' if cell.bold else ''} {cell.interval}".rstrip()

@@ -66,23 +66,25 @@ class Contrast:
 
 def collect(results: Sequence[RunResult], metric: str) -> Values:
     """The values of a metric, a cost or a fact, by row, seed and clip. A cost or a fact has one value per run."""
-    runs = [run for run in results if run.failure is None and _of_run(run, metric)]
+    runs = [run for run in results if run.failure is None and values_by_clip(run, metric)]
     rows, seeds = list(dict.fromkeys(run.row for run in runs)), sorted({run.seed for run in runs})
-    clips = list(dict.fromkeys(name for run in runs for name in _of_run(run, metric)))
+    clips = list(dict.fromkeys(name for run in runs for name in values_by_clip(run, metric)))
     array = np.full((len(rows), len(seeds), len(clips)), np.nan)
     for run in runs:
-        named = _of_run(run, metric)
+        named = values_by_clip(run, metric)
         array[rows.index(run.row), seeds.index(run.seed)] = [named.get(clip, np.nan) for clip in clips]
     if metric in _TIMES and array.size and np.array_equal(np.nanmin(array, axis=1), np.nanmax(array, axis=1)):
         seeds, array = seeds[:1], np.nanmax(array, axis=1, keepdims=True)  # measured once for all seeds: no repetition
     return Values(rows, seeds, [scene_of(clip) for clip in clips], array)
 
 
-def _of_run(run: RunResult, metric: str) -> dict[str, float]:
-    """Values by clip, without those that could not be measured."""
+def values_by_clip(run: RunResult, metric: str) -> dict[str, float]:
+    """Values of a run by clip, without those that could not be measured. A cost or a fact has one, under an empty name."""
     if metric in METRICS:
-        values, clips = run.metrics.get(metric, []), run.clips.get(METRICS[metric].group, [])
-        return {clip: value for clip, value in zip(clips, values, strict=True) if value is not None}
+        if metric not in run.metrics:  # such as the loss with another clip's camera, of a row without a camera
+            return {}
+        clips = run.clips[METRICS[metric].group]
+        return {clip: value for clip, value in zip(clips, run.metrics[metric], strict=True) if value is not None}
     number = (run.cost if metric in COST else run.facts).get(metric)
     return {} if number is None else {"": number}
 

@@ -8,8 +8,8 @@ import re
 
 from sightline.evaluation.tables import NO_VALUE, grid
 from sightline.study.comparison import MetricComparison, TableComparison
-from sightline.study.layout import title
-from sightline.study.tables import Cell, Sheet, format_mean
+from sightline.study.layout import metric_title
+from sightline.study.tables import Sheet, TableCell, format_mean
 
 PAIRS_HEAD = ["Metric", "Row", "against", "difference", "95 %", "p", "p, Holm", "verdict", "clips", "seeds"]
 _LATEX = {
@@ -69,7 +69,7 @@ def pairs_rows(compared: MetricComparison) -> list[list[str]]:
     for pair in compared.pairs:
         difference, interval = format_mean(pair.difference, pair.interval)
         p_values = [NO_VALUE if value is None else f"{value:.2g}" for value in (pair.p_value, pair.corrected)]
-        names = [title(compared.metric), pair.first, pair.second]
+        names = [metric_title(compared.metric), pair.first, pair.second]
         counts = [f"{pair.clips} of {compared.asked}", str(pair.seeds)]
         rows.append([*names, _signed(difference), interval or NO_VALUE, *p_values, pair.verdict, *counts])
     return rows
@@ -105,11 +105,11 @@ def _signed(number: str) -> str:
     return number if number.startswith("-") or not number.strip("0.") else f"+{number}"
 
 
-def _markdown_cell(cell: Cell) -> str:
+def _markdown_cell(cell: TableCell) -> str:
     text = f"**{cell.text}**" if cell.bold else cell.text
     return f"{text} {cell.interval}".rstrip()
 
 
-def _latex_cell(cell: Cell) -> str:
+def _latex_cell(cell: TableCell) -> str:
     text = rf"\textbf{{{escape(cell.text)}}}" if cell.bold else escape(cell.text)
     return rf"{text} {{\scriptsize {cell.interval}}}" if cell.interval else text

@@ -10,12 +10,12 @@ from sightline.evaluation.bootstrap import LEVEL, RESAMPLES, Interval
 from sightline.evaluation.efficiency import INTEGRATIONS
 from sightline.evaluation.tables import NO_VALUE, format_number
 from sightline.study.comparison import MIN_SEEDS, MetricComparison, Summary, TableComparison
-from sightline.study.layout import Layout, heading, layouts, title
-from sightline.study.results import COST
+from sightline.study.layout import Layout, layouts, metric_heading, metric_title
+from sightline.study.results import CAMERA_METRICS, COST
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """interval: empty where there is none."""
 
     text: str
@@ -35,7 +35,7 @@ class Sheet:
     title: str
     head: list[str]
     groups: list[tuple[str, int]]
-    rows: list[list[Cell]]
+    rows: list[list[TableCell]]
     numbers: list[dict[str, float | str | None]]
     method: str
     notes: list[str]
@@ -64,17 +64,21 @@ def _make_sheet(table: TableComparison, layout: Layout) -> Sheet:
         costs.append("steps")  # equal seconds: the number of steps is then a result
     integrations = {row: INTEGRATIONS.get(row.lower(), "") for row in table.rows if "peak_gib" in layout.metrics}
     has_integration = any(integrations.values())
-    head = [layout.rows, *(["Camera integration"] if has_integration else []), *map(heading, layout.metrics)]
-    head += [*(COST[name] for name in costs), "learning rate", "seeds"]
+    head = [layout.rows, *(["Camera integration"] if has_integration else []), *map(metric_heading, layout.metrics)]
+    cameras = next((name for name in layout.metrics if name in CAMERA_METRICS), None)
+    head += [*(["cameras found"] if cameras else []), *(COST[name] for name in costs), "learning rate", "seeds"]
     rows, numbers = [], []
     for row in table.rows:
-        cells = [Cell(row)] + ([Cell(integrations[row] or NO_VALUE)] if has_integration else [])
+        cells = [TableCell(row)] + ([TableCell(integrations[row] or NO_VALUE)] if has_integration else [])
         cells += [_metric_cell(table.metrics[name], row) for name in layout.metrics]
+        if cameras:
+            counts = table.metrics[cameras].values.get(row)
+            cells.append(TableCell("{} of {}".format(*counts) if counts else NO_VALUE))
         cells += [_cost_cell(table, name, row) for name in costs]
-        cells.append(Cell(", ".join(table.learning_rates[row]) or NO_VALUE))
-        cells.append(Cell(str(_seeds(table, row))))
+        cells.append(TableCell(", ".join(table.learning_rates[row]) or NO_VALUE))
+        cells.append(TableCell(str(_seeds(table, row))))
         rows.append(cells)
-        numbers.append(_numbers(table, layout, row, costs))
+        numbers.append(_numbers(table, layout, row, cameras, costs))
     groups = [("", 2 if has_integration else 1), *((text, len(names)) for text, names in layout.groups)]
     groups.append(("", len(head) - sum(count for _, count in groups)))
     text = ": ".join(part for part in (f"{table.study}, {table.table}", layout.title) if part)
@@ -92,23 +96,25 @@ def _seeds(table: TableComparison, row: str) -> int:
     )
 
 
-def _metric_cell(compared: MetricComparison, row: str) -> Cell:
+def _metric_cell(compared: MetricComparison, row: str) -> TableCell:
     if row not in compared.summaries:
-        return Cell(NO_VALUE)
+        return TableCell(NO_VALUE)
     summary = compared.summaries[row]
     text, interval = format_mean(summary.mean, summary.interval)
-    return Cell(text, interval, row in compared.best)
+    return TableCell(text, interval, row in compared.best)
 
 
-def _cost_cell(table: TableComparison, name: str, row: str) -> Cell:
+def _cost_cell(table: TableComparison, name: str, row: str) -> TableCell:
     summaries = _summaries(table, name)
     if row not in summaries:
-        return Cell(NO_VALUE)
+        return TableCell(NO_VALUE)
     mean = summaries[row].mean
-    return Cell(f"{mean:,.0f}" if name in ("new_parameters", "steps") or mean >= 100 else f"{mean:#.3g}")
+    return TableCell(f"{mean:,.0f}" if name in ("new_parameters", "steps") or mean >= 100 else f"{mean:#.3g}")
 
 
-def _numbers(table: TableComparison, layout: Layout, row: str, costs: Sequence[str]) -> dict[str, float | str | None]:
+def _numbers(
+    table: TableComparison, layout: Layout, row: str, cameras: str | None, costs: Sequence[str]
+) -> dict[str, float | str | None]:
     """Unrounded, with the rows that are bold."""
     numbers: dict[str, float | str | None] = {"row": row}
     for name in layout.metrics:
@@ -119,6 +125,9 @@ def _numbers(table: TableComparison, layout: Layout, row: str, costs: Sequence[s
             f"{name}_best": str(row in table.metrics[name].best).lower(),
             f"{name}_clips": summary.clips if summary else 0,
         }
+    if cameras:
+        found, asked = table.metrics[cameras].values.get(row, (0, 0))
+        numbers |= {"cameras_found": found, "cameras_asked": asked}
     for name in costs:
         numbers[name] = _summaries(table, name)[row].mean if row in _summaries(table, name) else None
     numbers |= {"learning_rate": ", ".join(table.learning_rates[row]), "seeds": _seeds(table, row)}
@@ -144,19 +153,25 @@ def _method(table: TableComparison) -> str:
 
 
 def _notes(table: TableComparison, layout: Layout) -> list[str]:
-    ran = [row for row in table.rows if _seeds(table, row)]
     incomplete: dict[tuple[int, str], list[str]] = {}  # metrics by the clips that are missing
     for name in layout.metrics:
         compared = table.metrics[name]
-        clips = {row: compared.summaries[row].clips if row in compared.summaries else 0 for row in ran}
+        clips = {row: compared.summaries[row].clips if row in compared.summaries else 0 for row in compared.values}
         if listed := ", ".join(f"{row} {count}" for row, count in clips.items() if count < compared.asked):
-            incomplete.setdefault((compared.asked, listed), []).append(title(name))
+            incomplete.setdefault((compared.asked, listed), []).append(metric_title(name))
     notes = [
         f"Measured on fewer than {asked} clips, because some have no value: {', '.join(names)} ({listed}). A pair is compared "
         "on the clips that both rows have."
         for (asked, listed), names in incomplete.items()
     ]
-    nowhere = [title(name) for name, compared in table.metrics.items() if not compared.summaries]
+    nowhere = [
+        metric_title(name) for name, compared in table.metrics.items() if compared.asked and not compared.summaries
+    ]
     if nowhere and not layout.name:
         notes.append(f"Without a value on any clip of any row: {', '.join(nowhere)}.")
+    untested = [name for name in layout.metrics if name in COST and len(table.metrics[name].summaries) > 1]
+    untested = [name for name in untested if all(pair.verdict == "not tested" for pair in table.metrics[name].pairs)]
+    if untested:
+        names = ", ".join(map(metric_title, untested))
+        notes.append(f"Without intervals and verdicts, because nothing says how they vary: {names}.")
     return notes + [f"{row}: {sentence}" for row, sentence in table.failures.items()]
