@@ -20,7 +20,7 @@ from sightline.data.rendered_store import RenderedStore
 from sightline.digests import json_digest
 from sightline.documents import read_json
 from sightline.errors import SightlineError
-from sightline.files import failure, write_atomic
+from sightline.files import write_atomic
 from sightline.locks import LockHeldError
 from sightline.settings import convert
 from sightline.study.bases import base_model
@@ -28,6 +28,7 @@ from sightline.study.history import read_history, step_seconds
 from sightline.study.measure import Measurer, new_parameters, reciprocal_shares
 from sightline.study.plan import TIMING, TRIAL, Plan, Task
 from sightline.study.results import RunResult
+from sightline.study.shortage import DeviceLost, NoRoom, explain, is_device_lost, lack_of_memory
 from sightline.study.study import Cell, Rate
 from sightline.timing import time_calls, warm_up
 from sightline.training import checkpoint
@@ -41,14 +42,6 @@ _TIMED_STEPS = 24
 _TIMED_CALLS = 20
 _CHECKPOINTS = 4  # of a run on its way, so that a killed one repeats little
 _HISTORY_CLIPS = 2  # held-out clips of the losses on the way; the result has many
-
-
-MEMORY_FULL = "the GPU's memory is full"
-
-
-def lack_of_memory(sentence: str) -> bool:
-    """Whether a run failed because other processes had taken the memory of the device."""
-    return MEMORY_FULL in sentence or "GiB per device" in sentence
 
 
 class OutOfTime(Exception):
@@ -109,33 +102,49 @@ class Worker:
         return self.plan.study.measure.time or self.plan.study.seconds is not None
 
     def execute(self, task: Task) -> None:
-        """Execute a task to its file. A row that cannot run has a result with one sentence instead of values."""
+        """Execute a task to its file. A row that cannot run has a result with one sentence instead of values.
+
+        NoRoom: beside other processes, the device lacks the memory for it; nothing is written then. DeviceLost: this process
+        can do nothing more.
+        """
         folder = self.plan.task_folder(task)
         if self.last_cell not in (None, task.cell) and "torch._dynamo" in sys.modules:
             torch.compiler.reset()  # each encoding compiles other code, and torch limits how often that may happen
         self.last_cell = task.cell
+        sentence, is_lost = None, False
         try:
             with self._log(folder / "output.txt"):
                 result = self._trial(task, folder) if task.rate is not None else self._run(task, folder)
         except (OutOfTime, LockHeldError):
             raise
-        except torch.OutOfMemoryError:
-            result = self._failed(
-                task, "the GPU's memory is full: expected fewer --jobs, or a smaller micro_batch_size."
-            )
         except Exception as error:  # whatever is wrong with one row, the others run
-            result = self._failed(task, failure(error))
+            sentence, is_lost = explain(error), is_device_lost(error)
+        # From here on, the error no longer keeps the model in memory.
+        if sentence is None:
+            self._write(task, result)
+        elif self.jobs > 1 and lack_of_memory(sentence):
+            self._free()
+            raise NoRoom(sentence)
+        else:
+            self.fail(task, sentence)
+        self._free(is_lost)
+        if is_lost:
+            raise DeviceLost(sentence)
+
+    def fail(self, task: Task, sentence: str) -> None:
+        """Write why a task has no values."""
+        if task.rate is not None:
+            self._write(task, {"loss": None, "failure": sentence})
+        else:
+            self._write(task, RunResult(self.plan.name, task.cell.row, task.seed, task.cell.table, failure=sentence))
+
+    def _write(self, task: Task, result: RunResult | dict[str, Any]) -> None:
+        folder = self.plan.task_folder(task)
         if isinstance(result, RunResult):
             result.write(folder)
         else:
             write_atomic(folder / TRIAL, json.dumps(result) + "\n")
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-        self._free()
-
-    def _failed(self, task: Task, sentence: str) -> RunResult | dict[str, Any]:
-        if task.rate is not None:
-            return {"loss": None, "failure": sentence}
-        return RunResult(self.plan.name, task.cell.row, task.seed, task.cell.table, failure=sentence)
 
     def _trial(self, task: Task, folder: Path) -> dict[str, Any]:
         assert task.rate is not None
@@ -282,7 +291,7 @@ class Worker:
         return stack
 
     @staticmethod
-    def _free() -> None:
+    def _free(is_lost: bool = False) -> None:
         gc.collect()
-        if torch.cuda.is_available():
+        if torch.cuda.is_available() and not is_lost:
             torch.cuda.empty_cache()
