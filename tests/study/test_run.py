@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
+from sightline.data.rendered_store import RenderedStore
 from sightline.errors import SightlineError
-from sightline.study import run_one
+from sightline.study import bases, run_one
 from sightline.study.merge import merge_shares
 from sightline.study.plan import Plan, Share, read_plan
 from sightline.study.results import RunResult, read_results
@@ -192,3 +193,31 @@ def test_a_study_stops_after_the_given_time_and_goes_on(quick, tmp_path):
     plan = Plan(dataclasses.replace(quick, seeds=(0,)), "quick", tmp_path)
     assert len(run_study(plan, stop_after=1e-6)) == 1
     assert run_study(plan) == []
+
+
+def test_a_trial_of_a_learning_rate_is_validated_at_its_end_only(quick, tmp_path, monkeypatch):
+    real, steps = trainer.validate, []
+    monkeypatch.setattr(trainer, "validate", lambda *a: steps.append((a[3].output, a[5])) or real(*a))
+    measure = dataclasses.replace(quick.measure, history=2)
+    study = dataclasses.replace(
+        quick, seeds=(0,), measure=measure, rates=(Rate(2e-3), Rate(1e-3)), steps=2, sweep_steps=4
+    )
+    run_study(Plan(study, "quick", tmp_path))
+    assert [step for output, step in steps if "sweeps" in output] == [4, 4]
+    assert [step for output, step in steps if "runs" in output] == [1, 2]
+
+
+def test_a_base_is_trained_with_checkpoints_on_the_way(small_recipe, tmp_path, monkeypatch):
+    recipes = []
+
+    def train(recipe, *_):
+        recipes.append(recipe)
+        raise SightlineError("enough")
+
+    monkeypatch.setattr(bases, "train", train)
+    overrides = {"optimizer": {"max_steps": 40}, "checkpointing_steps": 100000, "validation": {"num_videos": 2}}
+    with pytest.raises(SightlineError, match="enough"):
+        bases.base_model("base", bases.Base("lab", str(small_recipe), overrides), tmp_path, RenderedStore(tmp_path))
+    (recipe,) = recipes
+    assert recipe.checkpointing_steps == 4 and recipe.validation.num_videos == 0
+    assert recipe.checkpoints_total_limit == 1 and recipe.report_to == "none"

@@ -20,6 +20,8 @@ from sightline.training.export import export
 from sightline.training.recipe import Recipe
 from sightline.training.trainer import is_finished, train
 
+_CHECKPOINT_STEPS = 500  # at most: a training that is limited in time has no number of steps to divide
+
 
 def base_model(
     name: str, base: Base, folder: Path, store: RenderedStore, seconds_left: float | None = None
@@ -59,6 +61,13 @@ def _train_base(base: Base, folder: Path, store: RenderedStore, seconds_left: fl
     settings = merge(dataclasses.asdict(Recipe.from_yaml(base.recipe)), base.overrides)
     settings = merge(settings, {"model": {"base": start, "encoding": None}, "output": str(folder / "run")})
     recipe: Recipe = from_dict(Recipe, to_builtin(settings), "bases: ")
+    recipe = dataclasses.replace(
+        recipe,
+        validation=dataclasses.replace(recipe.validation, num_videos=0),
+        checkpointing_steps=max(1, min(recipe.optimizer.max_steps // 10, _CHECKPOINT_STEPS)),  # a killed one repeats little
+        checkpoints_total_limit=1,
+        report_to="none",
+    )
     run = train(recipe, "latest", seconds_left, store)
     if not is_finished(checkpoint.read_state(checkpoint.list_checkpoints(run / "checkpoints")[-1]), recipe):
         return False

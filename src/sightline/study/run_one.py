@@ -148,7 +148,7 @@ class Worker:
 
     def _trial(self, task: Task, folder: Path) -> dict[str, Any]:
         assert task.rate is not None
-        recipe = self._recipe(task.cell, task.seed, task.rate, self.plan.study.sweep_steps, folder)
+        recipe = _without_history(self._recipe(task.cell, task.seed, task.rate, self.plan.study.sweep_steps, folder))
         model = self._trained(recipe, folder)
         loss = self.measurer(task.cell.table).sweep_loss(model)
         return {"loss": loss} if math.isfinite(loss) else {"loss": None, "failure": f"the held-out loss is {loss}."}
@@ -216,7 +216,7 @@ class Worker:
         if not (folder / TIMING).is_file():
             shutil.rmtree(folder / "run", ignore_errors=True)
             seed = self.plan.study.seeds[0]
-            recipe = self._recipe(cell, seed, None, _TIMED_STEPS, folder / "run")
+            recipe = _without_history(self._recipe(cell, seed, None, _TIMED_STEPS, folder / "run"))
             model = self._trained(recipe, folder / "run")
             times = {
                 "step_seconds": step_seconds(folder / "run"),
@@ -295,3 +295,9 @@ class Worker:
         gc.collect()
         if torch.cuda.is_available() and not is_lost:
             torch.cuda.empty_cache()
+
+
+def _without_history(recipe: Recipe) -> Recipe:
+    """Validated at its end only: nobody reads the history of a trial."""
+    validation = dataclasses.replace(recipe.validation, every_steps=recipe.optimizer.max_steps)
+    return dataclasses.replace(recipe, validation=validation)
