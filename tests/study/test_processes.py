@@ -103,3 +103,12 @@ def test_a_lost_device_ends_the_process_and_costs_one_task(small, forked, tmp_pa
     assert run_study(Plan(dataclasses.replace(small, rows=rows, steps=1), "small", tmp_path)) == []
     failures = {(one.row, one.seed): one.failure for one in read_results(tmp_path)}
     assert "illegal memory access" in failures.pop(("SCoPE", 0)) and set(failures.values()) == {None}
+
+
+def test_the_processes_of_a_study_keep_the_libraries_quiet(plan, monkeypatch):
+    called = []
+    for name in ("end_with_parent", "one_progress_bar", "use_gpu", "_work"):
+        monkeypatch.setattr(run, name, lambda *_, name=name: called.append(name))
+    monkeypatch.setattr(run.torch, "set_num_threads", lambda _: None)
+    run._process(plan, 0, 2, None, False)
+    assert called == ["end_with_parent", "one_progress_bar", "use_gpu", "_work"]

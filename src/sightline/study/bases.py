@@ -64,7 +64,9 @@ def _train_base(base: Base, folder: Path, store: RenderedStore, seconds_left: fl
     recipe = dataclasses.replace(
         recipe,
         validation=dataclasses.replace(recipe.validation, num_videos=0),
-        checkpointing_steps=max(1, min(recipe.optimizer.max_steps // 10, _CHECKPOINT_STEPS)),  # a killed one repeats little
+        checkpointing_steps=max(
+            1, min(recipe.optimizer.max_steps // 10, _CHECKPOINT_STEPS)
+        ),  # a killed one repeats little
         checkpoints_total_limit=1,
         report_to="none",
     )

@@ -14,7 +14,6 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,6 +21,8 @@ import torch
 
 from sightline.errors import SightlineError
 from sightline.locks import LockHeldError, hold_lock
+from sightline.parents import end_with_parent
+from sightline.quiet import one_progress_bar
 from sightline.run_folder import locked
 from sightline.study.plan import Plan, Task, unfinished
 from sightline.study.results import RESULT, read_result
@@ -173,7 +174,8 @@ def _work_in_processes(plan: Plan, jobs: int, deadline: float | None, keep_model
 
 def _process(plan: Plan, index: int, jobs: int, deadline: float | None, keep_models: bool) -> None:
     """One of several processes on this machine."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
+    one_progress_bar()
     use_gpu(index)
     # Each process would otherwise start as many compilers as there are cores.
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, available_cores() // jobs)))
@@ -190,14 +192,6 @@ def _process(plan: Plan, index: int, jobs: int, deadline: float | None, keep_mod
     except SightlineError as error:
         print(f"sightline: {error}", file=sys.stderr)
         sys.exit(1)
-
-
-def _end_with_parent() -> None:
-    """A killed study must not leave processes behind that go on writing."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
 
 
 def use_gpu(index: int) -> None:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from sightline.devices import one_thread
+from sightline.parents import end_with_parent
 from sightline.worlds.render import render_frames
 from sightline.worlds.scene import stack
 from sightline.worlds.styles import WorldBatch
@@ -78,7 +79,12 @@ def _num_processes() -> int:
 
 
 def _pool(processes: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(processes, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,))
+    return ProcessPoolExecutor(processes, get_context("spawn"), initializer=_start_process)
+
+
+def _start_process() -> None:
+    end_with_parent()
+    torch.set_num_threads(1)
 
 
 def available_cores() -> int:
