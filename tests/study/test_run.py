@@ -17,7 +17,7 @@ from sightline.study.plan import Plan, Share, read_plan
 from sightline.study.results import RunResult, read_results
 from sightline.study.reuse import reuse_results
 from sightline.study.run import run_study
-from sightline.study.study import Rate
+from sightline.study.study import Rate, Row
 from sightline.training import checkpoint, trainer
 
 
@@ -221,3 +221,22 @@ def test_a_base_is_trained_with_checkpoints_on_the_way(small_recipe, tmp_path, m
     (recipe,) = recipes
     assert recipe.checkpointing_steps == 4 and recipe.validation.num_videos == 0
     assert recipe.checkpoints_total_limit == 1 and recipe.report_to == "none"
+
+
+def test_every_seed_has_times_of_its_own(quick, tmp_path):
+    study = dataclasses.replace(quick, steps=1, measure=dataclasses.replace(quick.measure, time=True, groups=()))
+    run_study(Plan(study, "quick", tmp_path))
+    for name in ("step_seconds", "denoise_seconds"):
+        assert len({one.cost[name] for one in read_results(tmp_path)}) == 2
+
+
+def test_a_row_that_cannot_be_prepared_is_a_failed_row(small, tmp_path, monkeypatch):
+    def prepare(self, data):
+        if data.stride == 2:
+            raise KeyError("no such clip")
+
+    monkeypatch.setattr(run_one.Measurer, "prepare", prepare)
+    rows = {"SCoPE": small.rows["SCoPE"], "broken": Row({"name": "scope"}, {"data": {"stride": 2}})}
+    assert run_study(Plan(dataclasses.replace(small, rows=rows, seeds=(0,), steps=1), "small", tmp_path)) == []
+    failures = {one.row: one.failure for one in read_results(tmp_path)}
+    assert failures["SCoPE"] is None and failures["broken"].startswith("an unexpected KeyError ('no such clip')")

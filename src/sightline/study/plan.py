@@ -3,7 +3,7 @@
 DIR/study.json               the study
 DIR/clips/                   rendered and encoded clips, for all rows
 DIR/bases/NAME/pipeline/     bases that the study trained
-DIR/timing/CELL/timing.json  the time of a step alone on the device
+DIR/timing/CELL/             the time of a step alone on the device (timing.py)
 DIR/sweeps/CELL/RATE/trial.json
 DIR/runs/CELL/SEED/result.json
 """
@@ -24,7 +24,7 @@ from sightline.settings import convert, from_dict, to_builtin
 from sightline.study.results import RESULT, read_result
 from sightline.study.study import Cell, Rate, Study
 
-STUDY, TRIAL, TIMING = "study.json", "trial.json", "timing.json"
+STUDY, TRIAL = "study.json", "trial.json"
 _TRIAL = "the trial of a learning rate"
 _MAY_CHANGE = ("seeds", "title")  # a folder may get more seeds later
 
@@ -118,9 +118,7 @@ class Plan:
         for rate in self.study.rates:
             file = self.task_folder(Task(cell, 0, rate)) / TRIAL
             if file.is_file():
-                done[rate] = convert(
-                    float | None, read_json(file, "the trial of a learning rate").get("loss"), str(file)
-                )
+                done[rate] = convert(float | None, read_json(file, _TRIAL).get("loss"), str(file))
         return done
 
     def weight(self, task: Task) -> float:

@@ -15,31 +15,25 @@ from typing import Any
 
 import torch
 
-from sightline.cameras.token_grid import TokenGrid
 from sightline.data.rendered_store import RenderedStore
 from sightline.digests import json_digest
-from sightline.documents import read_json
 from sightline.errors import SightlineError
 from sightline.files import write_atomic
 from sightline.locks import LockHeldError
-from sightline.settings import convert
 from sightline.study.bases import base_model
 from sightline.study.history import read_history, step_seconds
 from sightline.study.measure import Measurer, new_parameters, reciprocal_shares
-from sightline.study.plan import TIMING, TRIAL, Plan, Task
+from sightline.study.plan import TRIAL, Plan, Task, unfinished
 from sightline.study.results import RunResult
 from sightline.study.shortage import DeviceLost, NoRoom, explain, is_device_lost, lack_of_memory
 from sightline.study.study import Cell, Rate
-from sightline.timing import time_calls, warm_up
+from sightline.study.timing import TIMED_STEPS, read_or_measure
 from sightline.training import checkpoint
 from sightline.training.export import export, load_trained
-from sightline.training.objective import autocast
 from sightline.training.recipe import Recipe
 from sightline.training.trainer import train
 from sightline.worlds.batches import available_cores
 
-_TIMED_STEPS = 24
-_TIMED_CALLS = 20
 _CHECKPOINTS = 4  # of a run on its way, so that a killed one repeats little
 _HISTORY_CLIPS = 2  # held-out clips of the losses on the way; the result has many
 
@@ -77,29 +71,46 @@ class Worker:
         return dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, base=base))
 
     def prepare(self) -> None:
-        """Make what all processes wait for: bases, clips, and times of steps. It is done once; what fails here fails again in
-        the run that it is for, which says why."""
-        cells = self.plan.cells()
-        done = self.plan.folder / "locks" / f"prepared-{json_digest([cell.name for cell in cells])}"
+        """Make what all processes wait for: bases, clips, and times of steps. It is done once. A row for which it fails gets
+        results that say why; where memory was missing, its runs try again."""
+        tasks = self.plan.tasks()
+        done = self.plan.folder / "locks" / f"prepared-{json_digest([task.name for task in tasks])}"
         if done.is_file():
             return
         threads = torch.get_num_threads()
         if self.jobs > 1:
             torch.set_num_threads(available_cores())  # the other processes wait
-        for cell in cells:
-            try:
-                with self._log(self.plan.folder / "prepare.txt"):
-                    self.measurer(cell.table).prepare(self.plan.study.row_recipe(cell).data)
-                    if self.is_timed:
-                        self.timing(cell)
-            except (SightlineError, torch.OutOfMemoryError):
-                self._free()
+        cells = dict.fromkeys(task.cell for task in unfinished(self.plan, tasks))
+        is_ready = [self._prepare_cell(cell) for cell in cells]
         torch.set_num_threads(threads)
-        write_atomic(done, "")
+        if all(is_ready):
+            write_atomic(done, "")
 
-    @property
-    def is_timed(self) -> bool:
-        return self.plan.study.measure.time or self.plan.study.seconds is not None
+    def _prepare_cell(self, cell: Cell) -> bool:
+        """False where the runs of the row cannot run."""
+        sentence, is_lost = None, False
+        study = self.plan.study
+        runs = [task for task in self.plan.tasks() if task.cell == cell and task.rate is None]
+        try:
+            with self._log(self.plan.folder / "prepare.txt"):
+                self.measurer(cell.table).prepare(study.row_recipe(cell).data)
+                if study.seconds is not None:
+                    self.timing(cell)
+                for task in runs if study.measure.time else ():
+                    self.timing(cell, task.seed)
+        except (OutOfTime, LockHeldError):
+            raise
+        except Exception as error:
+            sentence, is_lost = explain(error), is_device_lost(error)
+        self._free(is_lost)
+        if sentence is None or lack_of_memory(sentence):
+            return True
+        for task in runs:
+            if not self.plan.is_done(task):
+                self.fail(task, sentence)
+        if is_lost:
+            raise DeviceLost(sentence)
+        return False
 
     def execute(self, task: Task) -> None:
         """Execute a task to its file. A row that cannot run has a result with one sentence instead of values.
@@ -162,7 +173,10 @@ class Worker:
         state = checkpoint.read_state(checkpoint.list_checkpoints(folder / "checkpoints")[-1])
         clips, metrics = self.measurer(cell.table)(model)
         history, peak_gib = read_history(folder)
-        timing = self.timing(cell) if self.is_timed else {}
+        study = self.plan.study
+        timing = (
+            self.timing(cell, task.seed) if study.measure.time else {} if study.seconds is None else self.timing(cell)
+        )
         cost = {
             "new_parameters": float(new_parameters(model)),
             "step_seconds": step_seconds(folder),
@@ -210,38 +224,16 @@ class Worker:
         assert study.seconds is not None
         return max(1, round(study.seconds / self.timing(cell)["step_seconds"]))
 
-    def timing(self, cell: Cell) -> dict[str, float]:
-        """Seconds of a training step, and of a denoising step of one clip, measured once for all seeds of a row."""
-        folder = self.plan.folder / "timing" / cell.name
-        if not (folder / TIMING).is_file():
-            shutil.rmtree(folder / "run", ignore_errors=True)
-            seed = self.plan.study.seeds[0]
-            recipe = _without_history(self._recipe(cell, seed, None, _TIMED_STEPS, folder / "run"))
-            model = self._trained(recipe, folder / "run")
-            times = {
-                "step_seconds": step_seconds(folder / "run"),
-                "denoise_seconds": self._denoise_seconds(model, cell),
-            }
-            write_atomic(folder / TIMING, json.dumps(times) + "\n")
-            shutil.rmtree(folder / "run", ignore_errors=True)
-        return convert(dict[str, float], read_json(folder / TIMING, "the times of a row"), str(folder / TIMING))
+    def timing(self, cell: Cell, seed: int | None = None) -> dict[str, float]:
+        """Seconds of a training step, and of a denoising step of one clip: of a seed, or once for a row, which is what its
+        number of steps is computed from."""
+        folder = self.plan.folder / "timing" / cell.name / ("" if seed is None else str(seed))
 
-    @torch.no_grad()
-    def _denoise_seconds(self, model: Any, cell: Cell) -> float:
-        measurer = self.measurer(cell.table)
-        batch = measurer.feed.validation([0], measurer.device)
-        tokens = TokenGrid.from_latents(batch.latents.shape, model.config.patch_size).num_tokens
-        times = torch.full((1, tokens), 500.0, device=measurer.device)  # one per token, as the first frame is given
-        inputs: dict[str, Any] = {"timestep": times, "return_dict": False}
-        if hasattr(model, "encoding_layers"):
-            inputs["attention_kwargs"] = {"camera": batch.camera_tokens}
+        def train(run: Path) -> Any:
+            recipe = self._recipe(cell, self.plan.study.seeds[0] if seed is None else seed, None, TIMED_STEPS, run)
+            return self._trained(_without_history(recipe), run)
 
-        def step() -> None:
-            with autocast(measurer.recipe, measurer.device):
-                model(batch.latents, encoder_hidden_states=batch.text, **inputs)
-
-        warm_up(step, 3, measurer.device)
-        return time_calls(step, _TIMED_CALLS, measurer.device).median
+        return read_or_measure(folder, train, self.measurer(cell.table))
 
     def _recipe(self, cell: Cell, seed: int, rate: Rate | None, steps: int, output: Path) -> Recipe:
         """The recipe of a row with its seed, length and learning rates. Nothing else may differ between rows."""
