@@ -12,12 +12,13 @@ import pytest
 from sightline.data.rendered_store import RenderedStore
 from sightline.errors import SightlineError
 from sightline.study import bases, run_one
+from sightline.study.losses import require_clips_for_rates
 from sightline.study.merge import merge_shares
-from sightline.study.plan import Plan, Share, read_plan
+from sightline.study.plan import Plan, Share, Task, read_plan
 from sightline.study.results import RunResult, read_results
 from sightline.study.reuse import reuse_results
 from sightline.study.run import run_study
-from sightline.study.study import Rate, Row
+from sightline.study.study import Cell, Rate, Row, read_study, shipped_studies
 from sightline.training import checkpoint, trainer
 
 
@@ -44,7 +45,7 @@ def undisturbed(quick, tmp_path_factory):
 
 def test_rows_and_seeds_become_results_without_av(small, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "av", None)
-    every = dataclasses.replace(small.measure, groups=("loss", "video", "revisit"), history=2)
+    every = dataclasses.replace(small.measure, groups=("loss", "video", "revisit"), loss_clips=1, history=2)
     study = dataclasses.replace(small, seeds=(0,), measure=every, rates=(Rate(2e-3), Rate(1.0)), sweep_steps=1)
     assert run_study(Plan(study, "small", tmp_path)) == []
     results = {one.row: one for one in read_results(tmp_path)}
@@ -55,7 +56,7 @@ def test_rows_and_seeds_become_results_without_av(small, tmp_path, monkeypatch):
     assert scope.failure is None and scope.learning_rate == 2e-3
     assert scope.facts["sweep/0.002x1"] < scope.facts["sweep/1x1"]
     loops = [f"{scope.clips['video'][0]}/loop_{loop}" for loop in ("truck", "orbit", "dolly", "nonpalindromic")]
-    assert len(scope.clips["loss"]) == 2 and len(scope.clips["video"]) == 1 and scope.clips["revisit"] == loops
+    assert len(scope.clips["loss"]) == 1 and len(scope.clips["video"]) == 1 and scope.clips["revisit"] == loops
     expected = ("loss", "loss_another_camera", "psnr_moved", "rot_err", "trans_err", "ate_rescaled", "return_ssim")
     assert set(expected) <= set(scope.metrics) and "return_lpips" not in scope.metrics
     assert (
@@ -240,3 +241,27 @@ def test_a_row_that_cannot_be_prepared_is_a_failed_row(small, tmp_path, monkeypa
     assert run_study(Plan(dataclasses.replace(small, rows=rows, seeds=(0,), steps=1), "small", tmp_path)) == []
     failures = {one.row: one.failure for one in read_results(tmp_path)}
     assert failures["SCoPE"] is None and failures["broken"].startswith("an unexpected KeyError ('no such clip')")
+
+
+def test_rows_without_parameters_of_their_encoding_try_no_scales(small, tmp_path):
+    rates = (Rate(1e-3), Rate(1e-3, 5.0), Rate(2e-3))
+    rows = {"none": Row(), "SCoPE": Row({"name": "scope"}), "ReRoPE": Row({"name": "rerope"})}
+    plan = Plan(dataclasses.replace(small, rows=rows, rates=rates), "small", tmp_path)
+    tried = {row: [task.rate for task in plan.tasks() if task.cell.row == row and task.rate] for row in rows}
+    assert tried == {"none": [rates[0], rates[2]], "SCoPE": list(rates), "ReRoPE": [rates[0], rates[2]]}
+    plan = Plan(dataclasses.replace(small, rows=rows, rates=rates[:2]), "small", tmp_path)
+    assert {task.cell.row for task in plan.tasks() if task.rate} == {"SCoPE"}  # one rate is left to the others
+    assert plan.is_ready(Task(Cell("all", "none"), 0)) and not plan.is_ready(Task(Cell("all", "SCoPE"), 0))
+
+
+def test_learning_rates_are_not_chosen_on_the_clips_of_results(small, tmp_path):
+    measure = dataclasses.replace(small.measure, loss_clips=7)
+    study = dataclasses.replace(small, measure=measure, rates=(Rate(2e-3), Rate(1e-3)))
+    with pytest.raises(SightlineError, match=r"held-out clips: expected more than measure\.loss_clips, 7, as learning"):
+        run_study(Plan(study, "small", tmp_path))
+
+
+@pytest.mark.parametrize("name", [name for name in shipped_studies() if not name.endswith("-5b")])
+def test_shipped_studies_have_clips_for_learning_rates(name):
+    study = read_study(name)
+    require_clips_for_rates(study, list(study.tables))

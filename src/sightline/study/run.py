@@ -24,6 +24,7 @@ from sightline.locks import LockHeldError, hold_lock
 from sightline.parents import end_with_parent
 from sightline.quiet import one_progress_bar
 from sightline.run_folder import locked
+from sightline.study.losses import require_clips_for_rates
 from sightline.study.plan import Plan, Task, unfinished
 from sightline.study.results import RESULT, read_result
 from sightline.study.reuse import reuse_results
@@ -56,6 +57,7 @@ def run_study(
         with suppress(NoRoom, DeviceLost):  # an error would make the launcher end the other processes
             _work(plan, ranks, deadline, keep_models)
         return []
+    require_clips_for_rates(plan.study, list(dict.fromkeys(cell.table for cell in plan.cells())))
     with locked(plan.folder, expected="a new folder, or that of the same study"):
         plan.write_study()
         plan.forget_failures()

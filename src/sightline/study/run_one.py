@@ -205,7 +205,7 @@ class Worker:
 
     def _best_rate(self, cell: Cell) -> Rate | None:
         """The learning rates to train with; None for the recipe's own."""
-        rates = self.plan.study.rates
+        rates = self.plan.rates(cell)
         if len(rates) < 2:
             return rates[0] if rates else None
         losses = {rate: loss for rate, loss in self.plan.trials(cell).items() if loss is not None}
