@@ -8,7 +8,10 @@ import signal
 import sys
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
+from sightline.backbones.weights_digest import files_digest
 from sightline.data.rendered_store import RenderedStore
 from sightline.errors import SightlineError
 from sightline.study import bases, run_one
@@ -64,6 +67,7 @@ def test_rows_and_seeds_become_results_without_av(small, tmp_path, monkeypatch):
     )
     assert [step for step, _ in scope.history["alpha_q/3"]] == [1, 2] and scope.history["alpha_q/3"][-1][1] != 0
     assert 0 < scope.facts["reciprocal_share"] <= 1
+    assert rerope.base == scope.base != ""
     assert rerope.clips == scope.clips and "reciprocal_share" not in rerope.facts
     assert not list(tmp_path.glob("runs/*/*/checkpoints")) and not list(tmp_path.glob("**/*.lock"))
 
@@ -265,3 +269,41 @@ def test_learning_rates_are_not_chosen_on_the_clips_of_results(small, tmp_path):
 def test_shipped_studies_have_clips_for_learning_rates(name):
     study = read_study(name)
     require_clips_for_rates(study, list(study.tables))
+
+
+def write_base(folder, value):
+    """A base that a study has trained, and the digest of its weights."""
+    transformer = folder / "bases/base/pipeline/transformer"
+    transformer.mkdir(parents=True)
+    save_file({"weight": torch.full((2,), value)}, transformer / "model.safetensors")
+    return files_digest(transformer)
+
+
+def test_results_of_different_bases_are_not_joined(quick, tmp_path):
+    study = dataclasses.replace(quick, bases={"base": bases.Base("lab", recipe="lab-pretrain")})
+    plans = [Plan(study, "quick", tmp_path / name) for name in ("one", "two")]
+    for seed, plan in enumerate(plans):
+        plan.write_study()
+        digest = write_base(plan.folder, float(seed))
+        result = RunResult("quick", "SCoPE", seed, "all", {"loss": ["a"]}, {"loss": [0.5]}, base=digest)
+        result.write(plan.folder / f"runs/all_SCoPE/{seed}")
+    for call in (
+        lambda: merge_shares([plan.folder for plan in plans], tmp_path / "merged"),
+        lambda: reuse_results(plans[0], [plans[1].folder]),
+    ):
+        with pytest.raises(SightlineError, match="two has results from another base base than"):
+            call()
+    assert not (tmp_path / "merged").exists()
+
+
+def test_reuse_takes_the_base_too(quick, tmp_path):
+    study = dataclasses.replace(quick, bases={"base": bases.Base("lab", recipe="lab-pretrain")})
+    one, two = (Plan(study, "quick", tmp_path / name) for name in ("one", "two"))
+    one.write_study()
+    digest = write_base(one.folder, 1.0)
+    RunResult("quick", "SCoPE", 0, "all", base=digest).write(one.folder / "runs/all_SCoPE/0")
+    assert reuse_results(two, [one.folder]) == 1
+    assert files_digest(two.folder / "bases/base/pipeline/transformer") == digest
+    other = dataclasses.replace(study, bases={"base": bases.Base("lab", layers=7, recipe="lab-pretrain")})
+    assert reuse_results(Plan(other, "other", tmp_path / "three"), [one.folder]) == 0
+    assert not (tmp_path / "three/bases").exists()

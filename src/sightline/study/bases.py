@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shutil
 from pathlib import Path
 
 import torch
 
 from sightline.backbones import shipped
+from sightline.backbones.weights_digest import files_digest
 from sightline.data.rendered_store import RenderedStore
 from sightline.errors import SightlineError
+from sightline.files import atomic_folder
 from sightline.lab.models import assemble, lab_transformer
 from sightline.locks import hold_lock
 from sightline.settings import from_dict, to_builtin
+from sightline.study.plan import Plan
+from sightline.study.results import RunResult, read_results
 from sightline.study.study import Base, merge
 from sightline.training import checkpoint
 from sightline.training.export import export
@@ -30,7 +35,7 @@ def base_model(
 
     folder: DIR/bases. seconds_left: stop the training after this time with a checkpoint; None is then returned.
     """
-    if base.recipe is None and base.layers is None:
+    if not base.is_trained:
         return base.model
     pipeline = folder / name / "pipeline"
     if pipeline.is_dir():
@@ -40,6 +45,51 @@ def base_model(
         if pipeline.is_dir() or _train_base(base, folder / name, store, seconds_left):
             return str(pipeline)
     return None
+
+
+def copy_bases(source: Plan, plan: Plan) -> None:
+    """Take the bases that another folder has trained with the same settings, where this one has none of its own yet."""
+    trained = {
+        name: source.folder / "bases" / name / "pipeline"
+        for name, base in source.study.bases.items()
+        if base.is_trained
+    }
+    for name, base in plan.study.bases.items():
+        target = plan.folder / "bases" / name / "pipeline"
+        same = [folder for other, folder in trained.items() if source.study.bases[other] == base and folder.is_dir()]
+        if base.is_trained and same and not target.is_dir():
+            with atomic_folder(target) as temporary:
+                shutil.copytree(same[0], temporary, dirs_exist_ok=True)
+
+
+class SameBase:
+    """Refuses results of one table that started from different weights.
+
+    plan: of the folder whose results and bases they are joined with.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._known: dict[str, tuple[str, Path]] = {}  # by table: the digest, and where it was found
+        for result in read_results(plan.folder):
+            if result.base:
+                self._known.setdefault(result.table, (result.base, plan.folder))
+
+    def require(self, table: str, result: RunResult, folder: Path) -> None:
+        """Refuse a result of a folder that started from other weights than those of this table before it."""
+        if result.failure is not None:
+            return
+        name = self._plan.study.tables[table].base
+        if table not in self._known:
+            transformer = self._plan.folder / "bases" / name / "pipeline" / "transformer"
+            is_here = self._plan.study.bases[name].is_trained and transformer.is_dir()
+            self._known[table] = (files_digest(transformer), self._plan.folder) if is_here else (result.base, folder)
+        digest, place = self._known[table]
+        if result.base != digest:
+            raise SightlineError(
+                f"{folder} has results from another base {name} than {place}: expected rows that start from the same weights, "
+                f"which --reuse or a copy of {place / 'bases'} gives to a new folder."
+            )
 
 
 def _train_base(base: Base, folder: Path, store: RenderedStore, seconds_left: float | None) -> bool:

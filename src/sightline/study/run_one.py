@@ -201,6 +201,7 @@ class Worker:
             optimizer.learning_rate,
             history,
             facts,
+            base=state.base,
         )
 
     def _best_rate(self, cell: Cell) -> Rate | None:
