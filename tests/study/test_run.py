@@ -14,14 +14,14 @@ from safetensors.torch import save_file
 from sightline.backbones.weights_digest import files_digest
 from sightline.data.rendered_store import RenderedStore
 from sightline.errors import SightlineError
-from sightline.study import bases, run_one
+from sightline.study import bases, measure, run_one, videos
 from sightline.study.losses import require_clips_for_rates
 from sightline.study.merge import merge_shares
 from sightline.study.plan import Plan, Share, Task, read_plan
 from sightline.study.results import RunResult, read_results
 from sightline.study.reuse import reuse_results
 from sightline.study.run import run_study
-from sightline.study.study import Cell, Rate, Row, read_study, shipped_studies
+from sightline.study.study import Cell, Rate, Row, TableConfig, read_study, shipped_studies
 from sightline.training import checkpoint, trainer
 
 
@@ -48,7 +48,7 @@ def undisturbed(quick, tmp_path_factory):
 
 def test_rows_and_seeds_become_results_without_av(small, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "av", None)
-    every = dataclasses.replace(small.measure, groups=("loss", "video", "revisit"), loss_clips=1, history=2)
+    every = dataclasses.replace(small.measure, groups=("loss", "video", "revisit"), history=2)
     study = dataclasses.replace(small, seeds=(0,), measure=every, rates=(Rate(2e-3), Rate(1.0)), sweep_steps=1)
     assert run_study(Plan(study, "small", tmp_path)) == []
     results = {one.row: one for one in read_results(tmp_path)}
@@ -203,9 +203,9 @@ def test_a_study_stops_after_the_given_time_and_goes_on(quick, tmp_path):
 def test_a_trial_of_a_learning_rate_is_validated_at_its_end_only(quick, tmp_path, monkeypatch):
     real, steps = trainer.validate, []
     monkeypatch.setattr(trainer, "validate", lambda *a: steps.append((a[3].output, a[5])) or real(*a))
-    measure = dataclasses.replace(quick.measure, history=2)
+    noted = dataclasses.replace(quick.measure, history=2)
     study = dataclasses.replace(
-        quick, seeds=(0,), measure=measure, rates=(Rate(2e-3), Rate(1e-3)), steps=2, sweep_steps=4
+        quick, seeds=(0,), measure=noted, rates=(Rate(2e-3), Rate(1e-3)), steps=2, sweep_steps=4
     )
     run_study(Plan(study, "quick", tmp_path))
     assert [step for output, step in steps if "sweeps" in output] == [4, 4]
@@ -259,8 +259,8 @@ def test_rows_without_parameters_of_their_encoding_try_no_scales(small, tmp_path
 
 
 def test_learning_rates_are_not_chosen_on_the_clips_of_results(small, tmp_path):
-    measure = dataclasses.replace(small.measure, loss_clips=7)
-    study = dataclasses.replace(small, measure=measure, rates=(Rate(2e-3), Rate(1e-3)))
+    many = dataclasses.replace(small.measure, loss_clips=7)
+    study = dataclasses.replace(small, measure=many, rates=(Rate(2e-3), Rate(1e-3)))
     with pytest.raises(SightlineError, match=r"held-out clips: expected more than measure\.loss_clips, 7, as learning"):
         run_study(Plan(study, "small", tmp_path))
 
@@ -307,3 +307,26 @@ def test_reuse_takes_the_base_too(quick, tmp_path):
     other = dataclasses.replace(study, bases={"base": bases.Base("lab", layers=7, recipe="lab-pretrain")})
     assert reuse_results(Plan(other, "other", tmp_path / "three"), [one.folder]) == 0
     assert not (tmp_path / "three/bases").exists()
+
+
+@pytest.mark.parametrize("module, name", [(measure, "held_out_losses"), (measure, "estimate_all"), (videos, "_encode")])
+def test_a_study_stops_between_the_parts_of_its_work(quick, tmp_path, monkeypatch, module, name):
+    """Time is over when a function is first called, and it is not called again before the next command."""
+    groups = ("loss", "video")
+    study = dataclasses.replace(
+        quick, seeds=(0,), steps=1, measure=dataclasses.replace(quick.measure, groups=groups, videos=2, poses=2),
+        tables={"all": TableConfig(videos=("worlds:orbit?seed=900000&clips=2&unit=metre",))},
+    )  # fmt: skip
+    plan, real, calls = Plan(study, "quick", tmp_path), getattr(module, name), []
+
+    def last(*arguments, **options):
+        calls.append(1)
+        monkeypatch.setattr(run_one.time, "perf_counter", lambda: 1e9)
+        return real(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, last)
+        perf_counter = run_one.time.perf_counter
+        assert len(run_study(plan, stop_after=1e6)) == 1 and len(calls) == 1
+    monkeypatch.setattr(run_one.time, "perf_counter", perf_counter)
+    assert run_study(plan) == [] and read_results(tmp_path)[0].failure is None

@@ -45,13 +45,14 @@ class OutOfTime(Exception):
 class Worker:
     """Executes tasks of a plan in one process. What consecutive tasks share (clips, encoder) stays in memory.
 
-    jobs: processes that share the device. deadline: the time of time.perf_counter() at which trainings stop with a checkpoint.
+    jobs: processes that share the device. deadline: the time of time.perf_counter() at which trainings stop with a checkpoint,
+    and other work between two batches.
     keep_models: export every trained model beside its result.
     """
 
     def __init__(self, plan: Plan, jobs: int = 1, deadline: float | None = None, keep_models: bool = False) -> None:
         self.plan, self.jobs, self.deadline, self.keep_models = plan, jobs, deadline, keep_models
-        self.store = RenderedStore(plan.folder / "clips")
+        self.store = RenderedStore(plan.folder / "clips", between=self._seconds_left)
         self._measurer: tuple[str, Measurer] | None = None
         self.last_cell: Cell | None = None
 

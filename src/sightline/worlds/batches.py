@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -40,7 +40,7 @@ def render_batches(batches: Sequence[WorldBatch], device: torch.device | str) ->
     return render_frames(scenes, poses, lenses, xi, first.width, first.height, seconds=seconds)
 
 
-def map_in_processes(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+def map_in_processes(function: Callable[[Item], Result], items: Sequence[Item]) -> Generator[Result, None, None]:
     """function(item) of each item, in order; with many items, in several processes of one thread each.
 
     Building a scene is thousands of operations on a few numbers, which is 50 times slower on many threads.
