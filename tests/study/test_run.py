@@ -13,7 +13,9 @@ from safetensors.torch import save_file
 
 from sightline.backbones.weights_digest import files_digest
 from sightline.data.rendered_store import RenderedStore
+from sightline.data.sources import open_sources
 from sightline.errors import SightlineError
+from sightline.settings import from_dict, to_builtin
 from sightline.study import bases, measure, run_one, videos
 from sightline.study.losses import require_clips_for_rates
 from sightline.study.merge import merge_shares
@@ -21,8 +23,9 @@ from sightline.study.plan import Plan, Share, Task, read_plan
 from sightline.study.results import RunResult, read_results
 from sightline.study.reuse import reuse_results
 from sightline.study.run import run_study
-from sightline.study.study import Cell, Rate, Row, TableConfig, read_study, shipped_studies
+from sightline.study.study import Cell, Rate, Row, TableConfig, merge, read_study, shipped_studies
 from sightline.training import checkpoint, trainer
+from sightline.training.recipe import Recipe
 
 
 def measured(folder):
@@ -330,3 +333,17 @@ def test_a_study_stops_between_the_parts_of_its_work(quick, tmp_path, monkeypatc
         assert len(run_study(plan, stop_after=1e6)) == 1 and len(calls) == 1
     monkeypatch.setattr(run_one.time, "perf_counter", perf_counter)
     assert run_study(plan) == [] and read_results(tmp_path)[0].failure is None
+
+
+@pytest.mark.parametrize("name", ["main", "scale"])
+def test_bases_and_rows_share_their_rendered_clips(name):
+    study = read_study(name)
+
+    def clips(data):
+        sources = [str(source.in_metres().settings()) for source in open_sources(data.sources)]
+        return sources, (data.num_frames, data.stride, data.width, data.height, data.held_out_fraction, data.near_depth)
+
+    for base in study.bases.values():
+        trained = merge(dataclasses.asdict(Recipe.from_yaml(base.recipe)), base.overrides)
+        data = from_dict(Recipe, to_builtin(trained), "").data
+        assert all(clips(study.shared_recipe(table).data) == clips(data) for table in study.tables)
