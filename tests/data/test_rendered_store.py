@@ -64,3 +64,21 @@ def test_a_damaged_file_is_refused_in_one_sentence(encoder, tmp_path):
     file.write_bytes(file.read_bytes()[:-10])
     with pytest.raises(SightlineError, match="expected rendered clips"):
         latents_of(encoder, RenderedStore(tmp_path), ORBIT)
+
+
+def test_clips_that_were_made_before_a_stop_are_kept(encoder, tmp_path, monkeypatch):
+    expected = latents_of(encoder, None, ORBIT).read([0, 1, 2])
+    real, rendered = rendered_latents.render_batches, []
+    monkeypatch.setattr(rendered_latents, "BATCH", 1)
+    monkeypatch.setattr(rendered_latents, "render_batches", lambda *a: rendered.append(1) or real(*a))
+
+    def stop():
+        raise TimeoutError
+
+    for _ in range(2):
+        with pytest.raises(TimeoutError):
+            latents_of(encoder, RenderedStore(tmp_path, stop), ORBIT)
+    read = latents_of(encoder, RenderedStore(tmp_path), ORBIT).read([0, 1, 2])
+    assert len(rendered) == 3 and len(list(tmp_path.iterdir())) == 1
+    torch.testing.assert_close(read.latents, expected.latents)
+    torch.testing.assert_close(read.camera_tokens.rows, expected.camera_tokens.rows)

@@ -44,6 +44,6 @@ def small(small_recipe):
         seeds=(0, 1),
         steps=2,
         measure=Measure(
-            ("loss",), loss_clips=2, videos=1, poses=1, loops=1, num_inference_steps=1, batch_size=3, history=1
+            ("loss",), loss_clips=1, videos=1, poses=1, loops=1, num_inference_steps=1, batch_size=3, history=1
         ),
     )

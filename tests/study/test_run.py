@@ -8,16 +8,24 @@ import signal
 import sys
 
 import pytest
+import torch
+from safetensors.torch import save_file
 
+from sightline.backbones.weights_digest import files_digest
+from sightline.data.rendered_store import RenderedStore
+from sightline.data.sources import open_sources
 from sightline.errors import SightlineError
-from sightline.study import run_one
+from sightline.settings import from_dict, to_builtin
+from sightline.study import bases, measure, run_one, videos
+from sightline.study.losses import require_clips_for_rates
 from sightline.study.merge import merge_shares
-from sightline.study.plan import Plan, Share, read_plan
+from sightline.study.plan import Plan, Share, Task, read_plan
 from sightline.study.results import RunResult, read_results
 from sightline.study.reuse import reuse_results
 from sightline.study.run import run_study
-from sightline.study.study import Rate
+from sightline.study.study import Cell, Rate, Row, TableConfig, merge, read_study, shipped_studies
 from sightline.training import checkpoint, trainer
+from sightline.training.recipe import Recipe
 
 
 def measured(folder):
@@ -54,7 +62,7 @@ def test_rows_and_seeds_become_results_without_av(small, tmp_path, monkeypatch):
     assert scope.failure is None and scope.learning_rate == 2e-3
     assert scope.facts["sweep/0.002x1"] < scope.facts["sweep/1x1"]
     loops = [f"{scope.clips['video'][0]}/loop_{loop}" for loop in ("truck", "orbit", "dolly", "nonpalindromic")]
-    assert len(scope.clips["loss"]) == 2 and len(scope.clips["video"]) == 1 and scope.clips["revisit"] == loops
+    assert len(scope.clips["loss"]) == 1 and len(scope.clips["video"]) == 1 and scope.clips["revisit"] == loops
     expected = ("loss", "loss_another_camera", "psnr_moved", "rot_err", "trans_err", "ate_rescaled", "return_ssim")
     assert set(expected) <= set(scope.metrics) and "return_lpips" not in scope.metrics
     assert (
@@ -62,6 +70,7 @@ def test_rows_and_seeds_become_results_without_av(small, tmp_path, monkeypatch):
     )
     assert [step for step, _ in scope.history["alpha_q/3"]] == [1, 2] and scope.history["alpha_q/3"][-1][1] != 0
     assert 0 < scope.facts["reciprocal_share"] <= 1
+    assert rerope.base == scope.base != ""
     assert rerope.clips == scope.clips and "reciprocal_share" not in rerope.facts
     assert not list(tmp_path.glob("runs/*/*/checkpoints")) and not list(tmp_path.glob("**/*.lock"))
 
@@ -192,3 +201,149 @@ def test_a_study_stops_after_the_given_time_and_goes_on(quick, tmp_path):
     plan = Plan(dataclasses.replace(quick, seeds=(0,)), "quick", tmp_path)
     assert len(run_study(plan, stop_after=1e-6)) == 1
     assert run_study(plan) == []
+
+
+def test_a_trial_of_a_learning_rate_is_validated_at_its_end_only(quick, tmp_path, monkeypatch):
+    real, steps = trainer.validate, []
+    monkeypatch.setattr(trainer, "validate", lambda *a: steps.append((a[3].output, a[5])) or real(*a))
+    noted = dataclasses.replace(quick.measure, history=2)
+    study = dataclasses.replace(
+        quick, seeds=(0,), measure=noted, rates=(Rate(2e-3), Rate(1e-3)), steps=2, sweep_steps=4
+    )
+    run_study(Plan(study, "quick", tmp_path))
+    assert [step for output, step in steps if "sweeps" in output] == [4, 4]
+    assert [step for output, step in steps if "runs" in output] == [1, 2]
+
+
+def test_a_base_is_trained_with_checkpoints_on_the_way(small_recipe, tmp_path, monkeypatch):
+    recipes = []
+
+    def train(recipe, *_):
+        recipes.append(recipe)
+        raise SightlineError("enough")
+
+    monkeypatch.setattr(bases, "train", train)
+    overrides = {"optimizer": {"max_steps": 40}, "checkpointing_steps": 100000, "validation": {"num_videos": 2}}
+    with pytest.raises(SightlineError, match="enough"):
+        bases.base_model("base", bases.Base("lab", str(small_recipe), overrides), tmp_path, RenderedStore(tmp_path))
+    (recipe,) = recipes
+    assert recipe.checkpointing_steps == 4 and recipe.validation.num_videos == 0
+    assert recipe.checkpoints_total_limit == 1 and recipe.report_to == "none"
+
+
+def test_every_seed_has_times_of_its_own(quick, tmp_path):
+    study = dataclasses.replace(quick, steps=1, measure=dataclasses.replace(quick.measure, time=True, groups=()))
+    run_study(Plan(study, "quick", tmp_path))
+    for name in ("step_seconds", "denoise_seconds"):
+        assert len({one.cost[name] for one in read_results(tmp_path)}) == 2
+
+
+def test_a_row_that_cannot_be_prepared_is_a_failed_row(small, tmp_path, monkeypatch):
+    def prepare(self, data):
+        if data.stride == 2:
+            raise KeyError("no such clip")
+
+    monkeypatch.setattr(run_one.Measurer, "prepare", prepare)
+    rows = {"SCoPE": small.rows["SCoPE"], "broken": Row({"name": "scope"}, {"data": {"stride": 2}})}
+    assert run_study(Plan(dataclasses.replace(small, rows=rows, seeds=(0,), steps=1), "small", tmp_path)) == []
+    failures = {one.row: one.failure for one in read_results(tmp_path)}
+    assert failures["SCoPE"] is None and failures["broken"].startswith("an unexpected KeyError ('no such clip')")
+
+
+def test_rows_without_parameters_of_their_encoding_try_no_scales(small, tmp_path):
+    rates = (Rate(1e-3), Rate(1e-3, 5.0), Rate(2e-3))
+    rows = {"none": Row(), "SCoPE": Row({"name": "scope"}), "ReRoPE": Row({"name": "rerope"})}
+    plan = Plan(dataclasses.replace(small, rows=rows, rates=rates), "small", tmp_path)
+    tried = {row: [task.rate for task in plan.tasks() if task.cell.row == row and task.rate] for row in rows}
+    assert tried == {"none": [rates[0], rates[2]], "SCoPE": list(rates), "ReRoPE": [rates[0], rates[2]]}
+    plan = Plan(dataclasses.replace(small, rows=rows, rates=rates[:2]), "small", tmp_path)
+    assert {task.cell.row for task in plan.tasks() if task.rate} == {"SCoPE"}  # one rate is left to the others
+    assert plan.is_ready(Task(Cell("all", "none"), 0)) and not plan.is_ready(Task(Cell("all", "SCoPE"), 0))
+
+
+def test_learning_rates_are_not_chosen_on_the_clips_of_results(small, tmp_path):
+    many = dataclasses.replace(small.measure, loss_clips=7)
+    study = dataclasses.replace(small, measure=many, rates=(Rate(2e-3), Rate(1e-3)))
+    with pytest.raises(SightlineError, match=r"held-out clips: expected more than measure\.loss_clips, 7, as learning"):
+        run_study(Plan(study, "small", tmp_path))
+
+
+@pytest.mark.parametrize("name", [name for name in shipped_studies() if not name.endswith("-5b")])
+def test_shipped_studies_have_clips_for_learning_rates(name):
+    study = read_study(name)
+    require_clips_for_rates(study, list(study.tables))
+
+
+def write_base(folder, value):
+    """A base that a study has trained, and the digest of its weights."""
+    transformer = folder / "bases/base/pipeline/transformer"
+    transformer.mkdir(parents=True)
+    save_file({"weight": torch.full((2,), value)}, transformer / "model.safetensors")
+    return files_digest(transformer)
+
+
+def test_results_of_different_bases_are_not_joined(quick, tmp_path):
+    study = dataclasses.replace(quick, bases={"base": bases.Base("lab", recipe="lab-pretrain")})
+    plans = [Plan(study, "quick", tmp_path / name) for name in ("one", "two")]
+    for seed, plan in enumerate(plans):
+        plan.write_study()
+        digest = write_base(plan.folder, float(seed))
+        result = RunResult("quick", "SCoPE", seed, "all", {"loss": ["a"]}, {"loss": [0.5]}, base=digest)
+        result.write(plan.folder / f"runs/all_SCoPE/{seed}")
+    for call in (
+        lambda: merge_shares([plan.folder for plan in plans], tmp_path / "merged"),
+        lambda: reuse_results(plans[0], [plans[1].folder]),
+    ):
+        with pytest.raises(SightlineError, match="two has results from another base base than"):
+            call()
+    assert not (tmp_path / "merged").exists()
+
+
+def test_reuse_takes_the_base_too(quick, tmp_path):
+    study = dataclasses.replace(quick, bases={"base": bases.Base("lab", recipe="lab-pretrain")})
+    one, two = (Plan(study, "quick", tmp_path / name) for name in ("one", "two"))
+    one.write_study()
+    digest = write_base(one.folder, 1.0)
+    RunResult("quick", "SCoPE", 0, "all", base=digest).write(one.folder / "runs/all_SCoPE/0")
+    assert reuse_results(two, [one.folder]) == 1
+    assert files_digest(two.folder / "bases/base/pipeline/transformer") == digest
+    other = dataclasses.replace(study, bases={"base": bases.Base("lab", layers=7, recipe="lab-pretrain")})
+    assert reuse_results(Plan(other, "other", tmp_path / "three"), [one.folder]) == 0
+    assert not (tmp_path / "three/bases").exists()
+
+
+@pytest.mark.parametrize("module, name", [(measure, "held_out_losses"), (measure, "estimate_all"), (videos, "_encode")])
+def test_a_study_stops_between_the_parts_of_its_work(quick, tmp_path, monkeypatch, module, name):
+    """Time is over when a function is first called, and it is not called again before the next command."""
+    groups = ("loss", "video")
+    study = dataclasses.replace(
+        quick, seeds=(0,), steps=1, measure=dataclasses.replace(quick.measure, groups=groups, videos=2, poses=2),
+        tables={"all": TableConfig(videos=("worlds:orbit?seed=900000&clips=2&unit=metre",))},
+    )  # fmt: skip
+    plan, real, calls = Plan(study, "quick", tmp_path), getattr(module, name), []
+
+    def last(*arguments, **options):
+        calls.append(1)
+        monkeypatch.setattr(run_one.time, "perf_counter", lambda: 1e9)
+        return real(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, last)
+        perf_counter = run_one.time.perf_counter
+        assert len(run_study(plan, stop_after=1e6)) == 1 and len(calls) == 1
+    monkeypatch.setattr(run_one.time, "perf_counter", perf_counter)
+    assert run_study(plan) == [] and read_results(tmp_path)[0].failure is None
+
+
+@pytest.mark.parametrize("name", ["main", "scale"])
+def test_bases_and_rows_share_their_rendered_clips(name):
+    study = read_study(name)
+
+    def clips(data):
+        sources = [str(source.in_metres().settings()) for source in open_sources(data.sources)]
+        return sources, (data.num_frames, data.stride, data.width, data.height, data.held_out_fraction, data.near_depth)
+
+    for base in study.bases.values():
+        trained = merge(dataclasses.asdict(Recipe.from_yaml(base.recipe)), base.overrides)
+        data = from_dict(Recipe, to_builtin(trained), "").data
+        assert all(clips(study.shared_recipe(table).data) == clips(data) for table in study.tables)

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import time
+from multiprocessing import get_context
+from pathlib import Path
+
 import pytest
 
 from sightline.worlds import batches
@@ -37,3 +44,33 @@ def test_an_error_closes_the_shared_pool(pools):
     with pytest.raises(ValueError, match="invalid literal"), shared_processes(16):
         list(map_in_processes(int, ["1", "two"]))
     assert not batches._shared
+
+
+def open_a_pool(connection):
+    with batches._pool(2) as pool:
+        connection.send([pool.submit(os.getpid).result(), *pool._processes])
+        time.sleep(60)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_processes_end_with_a_parent_that_is_killed():
+    context = get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    parent = context.Process(target=open_a_pool, args=(sender,))
+    parent.start()
+    workers = receiver.recv()
+    parent.kill()
+    parent.join()
+    deadline = time.monotonic() + 10
+    while (alive := [worker for worker in workers if is_alive(worker)]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for worker in alive:
+        os.kill(worker, signal.SIGKILL)
+    assert not alive
+
+
+def is_alive(process):
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False

@@ -1,4 +1,4 @@
-"""Shared by the verbs that load models: the processes of a launcher, a clean exit, one progress bar."""
+"""Shared by the verbs that load models: the processes of a launcher, and a clean exit."""
 
 from __future__ import annotations
 
@@ -43,15 +43,3 @@ def clean_exit() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)  # None: set outside Python
-
-
-def one_progress_bar() -> None:
-    """Hide the progress bars and warnings that the libraries show while they load, so that only ours remains."""
-    import diffusers
-    import huggingface_hub
-    import transformers
-
-    huggingface_hub.logging.set_verbosity_error()
-    for library in (diffusers, transformers):
-        library.utils.logging.disable_progress_bar()
-        library.utils.logging.set_verbosity_error()

@@ -18,11 +18,12 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from sightline.cli._console import bar, print_line
 from sightline.cli._data_tables import print_statistics
-from sightline.cli._launch import clean_exit, one_progress_bar
+from sightline.cli._launch import clean_exit
 from sightline.cli._re10k import Caption, Cut
 from sightline.errors import SightlineError
 from sightline.option_types import OptionalInt, check_options
 from sightline.parsing import parse_size
+from sightline.quiet import one_progress_bar
 
 if TYPE_CHECKING:
     from sightline.data.clip_spec import ClipSpec

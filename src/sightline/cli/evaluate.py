@@ -19,13 +19,14 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from sightline.checks import number, whole_number
 from sightline.cli._console import print_line
-from sightline.cli._launch import clean_exit, launched, one_progress_bar
+from sightline.cli._launch import clean_exit, launched
 from sightline.cli._runs import Compare, VBench
 from sightline.errors import SightlineError
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
 from sightline.option_types import OptionalFloat, OptionalInt, OptionalName, OptionalSize, OptionalText, check_options
 from sightline.parsing import parse_size
+from sightline.quiet import one_progress_bar
 
 _Output = Annotated[
     Path, arg(aliases=["-o"], metavar="DIR", help="Folder to write; the folder of the same run is resumed.")

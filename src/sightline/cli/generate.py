@@ -17,11 +17,12 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, arg
 
 from sightline.cli._console import print_line, print_table
-from sightline.cli._launch import clean_exit, launched, one_progress_bar
+from sightline.cli._launch import clean_exit, launched
 from sightline.errors import SightlineError
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
 from sightline.option_types import check_options
+from sightline.quiet import one_progress_bar
 
 if TYPE_CHECKING:
     from accelerate import PartialState

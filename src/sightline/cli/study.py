@@ -16,9 +16,10 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from sightline.cli._console import print_line, print_table
-from sightline.cli._launch import clean_exit, one_progress_bar
+from sightline.cli._launch import clean_exit
 from sightline.errors import SightlineError
 from sightline.option_types import OptionalFloat, OptionalInt, check_options
+from sightline.quiet import one_progress_bar
 
 _Folder = Annotated[Positional[Path], arg(metavar="DIR")]
 _Labels = Annotated[tuple[str, ...], arg(metavar="LABEL ...", help_behavior_hint="")]

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
 
-from sightline.cli._launch import clean_exit, one_progress_bar
+from sightline.cli._launch import clean_exit
 from sightline.errors import SightlineError
+from sightline.quiet import one_progress_bar
 
 
 def main(arguments: Sequence[str]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from sightline.cameras.tokens import CameraTokens
 from sightline.data.clips import Clips, Window
 from sightline.data.encode import ClipEncoder, frames_to_video
 from sightline.data.latents import LatentBatch, with_first_frame_mask
-from sightline.data.rendered_store import ClipsOfSource, RenderedStore
+from sightline.data.rendered_store import ClipsOfSource, Made, RenderedStore
 from sightline.data.sampled_clips import SampledClips, sample_clips
 from sightline.worlds.batches import BATCH, map_in_processes, render_batches
 
@@ -65,7 +66,8 @@ class RenderedLatents:
         self._memory: tuple[LatentBatch, CameraBatch] | None = None
         if keep_in_memory and self.windows:
             if store is None:
-                self._memory = self._render_all(self.windows, progress, self.sample)[:2]
+                batches, cameras, _ = zip(*self._render_all(self.windows, progress, self.sample, 0), strict=True)
+                self._memory = LatentBatch.cat(batches), CameraBatch.cat(cameras)
             else:
                 self._memory = store.read(self._parts(clips, progress), encoder)
 
@@ -103,14 +105,22 @@ class RenderedLatents:
         )
 
     def _render_all(
-        self, windows: Sequence[Window], progress: Callable[[Sequence[Any]], Any], sample: Callable[..., Any]
-    ) -> tuple[LatentBatch, CameraBatch, Tensor]:
+        self, windows: Sequence[Window], progress: Callable[[Sequence[Any]], Any], sample: Callable[..., Any], done: int
+    ) -> Generator[Made, None, None]:
+        """The clips in batches, without the first `done` clips."""
         groups = in_batches(windows)
-        sampled = map_in_processes(sample, groups)
-        with self.encoder.text_encoder_on(self.encoder.pipe.vae.device):
-            parts = [self.render_and_encode(next(sampled)) for _ in progress(groups)]
-        batches, cameras, scales = zip(*parts, strict=True)
-        return LatentBatch.cat(batches), CameraBatch.cat(cameras), torch.cat(scales)
+        starts = accumulate(map(len, groups), initial=0)
+        groups = [
+            group[max(done - start, 0) :]
+            for start, group in zip(starts, groups, strict=False)
+            if done < start + len(group)
+        ]
+        with (
+            closing(map_in_processes(sample, groups)) as sampled,
+            self.encoder.text_encoder_on(self.encoder.pipe.vae.device),
+        ):
+            for _ in progress(groups):
+                yield self.render_and_encode(next(sampled))
 
     def _with_tokens(self, batch: LatentBatch, cameras: CameraBatch) -> LatentBatch:
         grid = TokenGrid.from_latents(batch.latents.shape, self.patch_size)

@@ -10,7 +10,8 @@ which a run reads onto its device in a second. A file is complete or absent.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,27 +39,32 @@ _DIMENSIONS = {"latents": 5, "text": 3, "condition": 5, "camera_to_world": 4, "i
 _KEPT = 4  # data sets in memory: the training and held-out clips of this run and of the one before
 
 Rendered = tuple[LatentBatch, CameraBatch]  # of the same clips
+Made = tuple[LatentBatch, CameraBatch, Tensor]  # with the scale that the world of each reports, [B]
 
 
 @dataclass(frozen=True, eq=False)
 class ClipsOfSource:
     """Some clips of one source.
 
-    settings: what the stored clips depend on beside the encoder. make: renders and encodes them.
+    settings: what the stored clips depend on beside the encoder. make: renders and encodes them in batches, without the first
+    ones of the given number, which an earlier call has made.
     units_per_metre: from the scale that each clip's world reports to the factor on its stored positions.
     """
 
     settings: dict[str, Any]
     windows: list[Window]
-    make: Callable[[], tuple[LatentBatch, CameraBatch, Tensor]]
+    make: Callable[[int], Generator[Made, None, None]]
     units_per_metre: Callable[[Tensor], Tensor]
 
 
 class RenderedStore:
-    """A folder of rendered clips. Those that were read last stay in the memory of the device for the next run of a process."""
+    """A folder of rendered clips. Those that were read last stay in the memory of the device for the next run of a process.
 
-    def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+    between: called between batches of clips that are made. An error of it ends the work; the next process goes on with it.
+    """
+
+    def __init__(self, folder: str | Path, between: Callable[[], object] = lambda: None) -> None:
+        self.folder, self.between = Path(folder), between
         self._memory: dict[tuple[str, ...], Rendered] = {}
         self._encoder: tuple[tuple[str, ...], ClipEncoder] | None = None
 
@@ -89,9 +95,28 @@ class RenderedStore:
             self.folder.mkdir(parents=True, exist_ok=True)
             with hold_lock(self.folder / f".{name}.lock", file, patience=math.inf):
                 if not file.is_file():
-                    _write(file, *part.make())
+                    self._make(file, part, device)
         batch, cameras, scales = _read(file, len(part.windows), device)
         return batch, cameras.scaled(part.units_per_metre(scales))
+
+    def _make(self, file: Path, part: ClipsOfSource, device: torch.device) -> None:
+        begun = file.with_suffix(".begun")  # the first clips, where an earlier process was stopped
+        made = [_read(begun, None, device)] if begun.is_file() else []
+        with closing(part.make(len(made[0][2]) if made else 0)) as batches:
+            for batch in batches:
+                made.append(batch)
+                try:
+                    self.between()
+                except Exception:
+                    _write(begun, *_cat(made))
+                    raise
+        _write(file, *_cat(made))
+        begun.unlink(missing_ok=True)
+
+
+def _cat(made: Sequence[Made]) -> Made:
+    batches, cameras, scales = zip(*made, strict=True)
+    return LatentBatch.cat(batches), CameraBatch.cat(cameras), torch.cat(scales)
 
 
 def _digest(part: ClipsOfSource, encoder: dict[str, str]) -> str:
@@ -113,9 +138,11 @@ def _write(file: Path, batch: LatentBatch, cameras: CameraBatch, scales: Tensor)
         save_file({name: tensor.contiguous().cpu() for name, tensor in tensors.items()}, temporary, metadata=size)
 
 
-def _read(file: Path, count: int, device: torch.device) -> tuple[LatentBatch, CameraBatch, Tensor]:
+def _read(file: Path, count: int | None, device: torch.device) -> Made:
+    """count: of the clips; any where None."""
     metadata, tensors = read_tensors(file, _EXPECTED)
     size = convert(tuple[int, int], metadata_json(file, metadata, "size", _EXPECTED), f"{file}: size")
+    count = len(tensors.get("scales", ())) if count is None else count
     for name, dimensions in _DIMENSIONS.items():
         tensor = tensors.get(name)
         if name == "condition" and tensor is None:

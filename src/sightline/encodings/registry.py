@@ -39,6 +39,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
+
 from sightline.encodings.protocol import Encoding
 from sightline.errors import SightlineError
 
@@ -147,3 +149,15 @@ def _import_plugin(plugin: str) -> None:
     except BaseException:
         del sys.modules[spec.name]
         raise
+
+
+def has_parameters(config: dict[str, Any] | None) -> bool:
+    """Whether the encoding of a config adds parameters to a layer. One that no such layer can have is taken to."""
+    if config is None:
+        return False
+    try:
+        with torch.device("meta"):
+            layer = encoding_from_config(config).layer(40 * 128, 40)  # as large as those of Wan2.2 A14B
+    except SightlineError:
+        return True
+    return any(True for _ in layer.parameters())

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import shutil
 from pathlib import Path
 
 import torch
 
 from sightline.backbones import shipped
+from sightline.backbones.weights_digest import files_digest
 from sightline.data.rendered_store import RenderedStore
 from sightline.errors import SightlineError
+from sightline.files import atomic_folder
 from sightline.lab.models import assemble, lab_transformer
 from sightline.locks import hold_lock
 from sightline.settings import from_dict, to_builtin
+from sightline.study.plan import Plan
+from sightline.study.results import RunResult, read_results
 from sightline.study.study import Base, merge
 from sightline.training import checkpoint
 from sightline.training.export import export
 from sightline.training.recipe import Recipe
 from sightline.training.trainer import is_finished, train
+
+_CHECKPOINT_STEPS = 500  # at most: a training that is limited in time has no number of steps to divide
 
 
 def base_model(
@@ -28,7 +35,7 @@ def base_model(
 
     folder: DIR/bases. seconds_left: stop the training after this time with a checkpoint; None is then returned.
     """
-    if base.recipe is None and base.layers is None:
+    if not base.is_trained:
         return base.model
     pipeline = folder / name / "pipeline"
     if pipeline.is_dir():
@@ -38,6 +45,51 @@ def base_model(
         if pipeline.is_dir() or _train_base(base, folder / name, store, seconds_left):
             return str(pipeline)
     return None
+
+
+def copy_bases(source: Plan, plan: Plan) -> None:
+    """Take the bases that another folder has trained with the same settings, where this one has none of its own yet."""
+    trained = {
+        name: source.folder / "bases" / name / "pipeline"
+        for name, base in source.study.bases.items()
+        if base.is_trained
+    }
+    for name, base in plan.study.bases.items():
+        target = plan.folder / "bases" / name / "pipeline"
+        same = [folder for other, folder in trained.items() if source.study.bases[other] == base and folder.is_dir()]
+        if base.is_trained and same and not target.is_dir():
+            with atomic_folder(target) as temporary:
+                shutil.copytree(same[0], temporary, dirs_exist_ok=True)
+
+
+class SameBase:
+    """Refuses results of one table that started from different weights.
+
+    plan: of the folder whose results and bases they are joined with.
+    """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._known: dict[str, tuple[str, Path]] = {}  # by table: the digest, and where it was found
+        for result in read_results(plan.folder):
+            if result.base:
+                self._known.setdefault(result.table, (result.base, plan.folder))
+
+    def require(self, table: str, result: RunResult, folder: Path) -> None:
+        """Refuse a result of a folder that started from other weights than those of this table before it."""
+        if result.failure is not None:
+            return
+        name = self._plan.study.tables[table].base
+        if table not in self._known:
+            transformer = self._plan.folder / "bases" / name / "pipeline" / "transformer"
+            is_here = self._plan.study.bases[name].is_trained and transformer.is_dir()
+            self._known[table] = (files_digest(transformer), self._plan.folder) if is_here else (result.base, folder)
+        digest, place = self._known[table]
+        if result.base != digest:
+            raise SightlineError(
+                f"{folder} has results from another base {name} than {place}: expected rows that start from the same weights, "
+                f"which --reuse or a copy of {place / 'bases'} gives to a new folder."
+            )
 
 
 def _train_base(base: Base, folder: Path, store: RenderedStore, seconds_left: float | None) -> bool:
@@ -59,6 +111,15 @@ def _train_base(base: Base, folder: Path, store: RenderedStore, seconds_left: fl
     settings = merge(dataclasses.asdict(Recipe.from_yaml(base.recipe)), base.overrides)
     settings = merge(settings, {"model": {"base": start, "encoding": None}, "output": str(folder / "run")})
     recipe: Recipe = from_dict(Recipe, to_builtin(settings), "bases: ")
+    recipe = dataclasses.replace(
+        recipe,
+        validation=dataclasses.replace(recipe.validation, num_videos=0),
+        checkpointing_steps=max(
+            1, min(recipe.optimizer.max_steps // 10, _CHECKPOINT_STEPS)
+        ),  # a killed one repeats little
+        checkpoints_total_limit=1,
+        report_to="none",
+    )
     run = train(recipe, "latest", seconds_left, store)
     if not is_finished(checkpoint.read_state(checkpoint.list_checkpoints(run / "checkpoints")[-1]), recipe):
         return False

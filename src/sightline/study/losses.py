@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from sightline.cameras.tokens import CameraTokens
-from sightline.training.feeds import Feed
+from sightline.errors import SightlineError
+from sightline.study.study import Study
+from sightline.training.feeds import Feed, count_held_out
 from sightline.training.objective import flow_matching_loss
 from sightline.training.recipe import Recipe
 from sightline.training.validation import evenly_spaced, fixed_draw
@@ -21,11 +23,28 @@ LEVELS = 4  # noise levels at which the loss of each clip is measured
 def split_held_out(feed: Feed, count: int) -> tuple[list[int], list[int]]:
     """The held-out clips that results are measured on, and others that learning rates are chosen on.
 
-    Where there are no more than `count`, both are all of them.
+    Where there are no more than `count`, both are all of them (see require_clips_for_rates).
     """
     results = evenly_spaced(count, len(feed.held_out))
     others = sorted(set(range(len(feed.held_out))) - set(results))
     return results, [others[index] for index in evenly_spaced(count, len(others))] if others else results
+
+
+def require_clips_for_rates(study: Study, tables: Sequence[str]) -> None:
+    """Refuse a study whose learning rates would be chosen on the clips of its results."""
+    count = study.measure.loss_clips
+    if len(study.rates) < 2 or "loss" not in study.measure.groups:
+        return
+    for table in tables:
+        try:
+            held_out = count_held_out(study.shared_recipe(table).data)
+        except SightlineError:
+            continue  # a cache that is missing: its rows say so
+        if held_out <= count:
+            raise SightlineError(
+                f"table {table} has {held_out} held-out clips: expected more than measure.loss_clips, {count}, as learning rates "
+                "are chosen on other clips than results are measured on."
+            )
 
 
 def another_clip(feed: Feed, indices: Sequence[int]) -> list[int]:

@@ -37,6 +37,7 @@ from sightline.training.validation import evenly_spaced
 _PATCH_SIZE = (1, 2, 2)  # of every Wan model
 _RAW = ("trans_err", "cam_mc", "ate")
 _NETWORKS = {"return_lpips": "lpips", "lpips_recovery": "lpips", "return_dino": "dino"}
+_ESTIMATED_AT_ONCE = 16  # videos, on a GPU; as many as `direct` aligns together
 _SEED = 0  # of the noise of measurements: the same for all rows and all seeds of a study
 
 Values = dict[str, list[float | None]]  # one value per clip, by name of METRICS
@@ -45,8 +46,8 @@ Values = dict[str, list[float | None]]  # one value per clip, by name of METRICS
 class Measurer:
     """The clips of one table and what is measured on them. They are read when they are first needed, and kept.
 
-    recipe: of the table, before its rows change it. videos: the sources of the clips to generate. folder: of the files of
-    clips, which are made where they do not exist yet.
+    recipe: of the table, before its rows change it. videos: the sources of the clips to generate. store: in whose folder the
+    files of clips are made where they do not exist yet; its `between` is called between all parts of the work.
     """
 
     def __init__(self, recipe: Recipe, videos: tuple[str, ...], measure: Measure, store: RenderedStore) -> None:
@@ -93,7 +94,7 @@ class Measurer:
             spec = ClipSpec(data.num_frames, data.stride, None, data.width, data.height, data.near_depth)
             self._cases[kind] = read_videos(
                 kind, self.sources, count, measure.part, data.held_out_fraction, spec, self.encoder,
-                data.max_sequence_length, self.folder,
+                data.max_sequence_length, self.folder, self.store.between,
             )  # fmt: skip
             self.encoder.pipe.text_encoder.to("cpu")  # the captions are encoded now; a large model needs the memory
         return self._cases[kind]
@@ -120,6 +121,7 @@ class Measurer:
         clips: dict[str, list[str]] = {}
         values: Values = {}
         for group in self.measure.groups:
+            self.store.between()
             if group == "loss":
                 indices, _ = split_held_out(self.feed, self.measure.loss_clips)
                 clips[group] = ["-".join(self.feed.held_out.names[index]) for index in indices]
@@ -167,14 +169,24 @@ class Measurer:
             num_inference_steps=self.measure.num_inference_steps, guidance_scale=self.measure.guidance_scale,
             batch_size=self.measure.batch_size, autocast=autocast(self.recipe, self.device),
         )  # fmt: skip
-        return list(videos)
+        kept = []
+        for video in videos:
+            self.store.between()
+            kept.append(video)
+        return kept
 
     def _estimate(self, cases: list[VideoCase], videos: list[np.ndarray], which: str) -> list[Trajectory | None]:
         hints = [
             Hints(case.trajectory, case.depth, case.frames[0], f"{case.name.replace('/', '-')}-{which}")
             for case in cases
         ]
-        return [found.trajectory for found in estimate_all(self.estimator, videos, hints)]
+        at_once = _ESTIMATED_AT_ONCE if self.device.type == "cuda" else 1
+        found: list[Trajectory | None] = []
+        for start in range(0, len(videos), at_once):
+            self.store.between()
+            some = slice(start, start + at_once)
+            found += [one.trajectory for one in estimate_all(self.estimator, videos[some], hints[some])]
+        return found
 
     def _reference(self, case: VideoCase) -> Trajectory | None:
         """What pose errors are measured to; None where nothing was found in the true video."""

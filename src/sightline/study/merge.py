@@ -9,6 +9,7 @@ from pathlib import Path
 from sightline.errors import SightlineError
 from sightline.files import write_atomic
 from sightline.run_folder import locked
+from sightline.study.bases import SameBase, copy_bases
 from sightline.study.plan import STUDY, TRIAL, Plan, read_plan, require_same_study
 from sightline.study.results import RunResult, read_results
 
@@ -16,7 +17,8 @@ from sightline.study.results import RunResult, read_results
 def merge_shares(folders: Sequence[Path], output: Path) -> Plan:
     """Write the results of all folders into one, which `study show` reads and `study run` goes on with.
 
-    A run that one folder has failed and another has finished counts as finished. Two different results of one run are refused.
+    A run that one folder has failed and another has finished counts as finished. Two different results of one run, and
+    results of different bases, are refused. The first folder's bases are copied too.
     """
     if not folders:
         raise SightlineError("no folder is given: expected those of the shares of a study.")
@@ -25,9 +27,11 @@ def merge_shares(folders: Sequence[Path], output: Path) -> Plan:
         require_same_study(folders[0] / STUDY, plan.name, plan.study)
     seeds = dict.fromkeys(seed for plan in plans for seed in plan.study.seeds)
     merged = Plan(dataclasses.replace(plans[0].study, seeds=tuple(seeds)), plans[0].name, output)
+    same_base = SameBase(merged)
     results: dict[tuple[str, str, int], tuple[RunResult, Path]] = {}
     for folder in folders:
         for result in read_results(folder):
+            same_base.require(result.table, result, folder)
             key = (result.table, result.row, result.seed)
             earlier = results.get(key)
             if earlier is None or earlier[0].failure is not None:
@@ -43,8 +47,9 @@ def merge_shares(folders: Sequence[Path], output: Path) -> Plan:
             found = results.get((task.cell.table, task.cell.row, task.seed))
             if task.rate is None and found is not None:
                 found[0].write(merged.task_folder(task))
-        for folder in folders:
-            _copy_trials(folder, merged)
+        for plan in plans:
+            copy_bases(plan, merged)
+            _copy_trials(plan.folder, merged)
     return merged
 
 

@@ -3,7 +3,7 @@
 DIR/study.json               the study
 DIR/clips/                   rendered and encoded clips, for all rows
 DIR/bases/NAME/pipeline/     bases that the study trained
-DIR/timing/CELL/timing.json  the time of a step alone on the device
+DIR/timing/CELL/             the time of a step alone on the device (timing.py)
 DIR/sweeps/CELL/RATE/trial.json
 DIR/runs/CELL/SEED/result.json
 """
@@ -14,17 +14,19 @@ import dataclasses
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from sightline.documents import read_json
+from sightline.encodings.registry import has_parameters
 from sightline.errors import SightlineError
 from sightline.files import write_atomic
 from sightline.settings import convert, from_dict, to_builtin
 from sightline.study.results import RESULT, read_result
 from sightline.study.study import Cell, Rate, Study
 
-STUDY, TRIAL, TIMING = "study.json", "trial.json", "timing.json"
+STUDY, TRIAL = "study.json", "trial.json"
 _TRIAL = "the trial of a learning rate"
 _MAY_CHANGE = ("seeds", "title")  # a folder may get more seeds later
 
@@ -94,9 +96,30 @@ class Plan:
 
     def tasks(self) -> list[Task]:
         """All tasks of this share: the trials of the learning rates, and the runs."""
-        rates = self.study.rates if len(self.study.rates) > 1 else ()
-        trials = [Task(cell, self.study.seeds[0], rate) for cell in self.cells() for rate in rates]
+        seed = self.study.seeds[0]
+        trials = [Task(cell, seed, rate) for cell in self.cells() if self.has_trials(cell) for rate in self.rates(cell)]
         return trials + [Task(cell, seed) for cell, seed in self._pairs()]
+
+    def rates(self, cell: Cell) -> list[Rate]:
+        """The learning rates that a row chooses from. A row whose encoding has no parameters tries none that differ in their
+        scale only."""
+        rates = self.study.rates
+        return (
+            list({rate.learning_rate: rate for rate in rates[::-1]}.values())[::-1]
+            if cell in self._unscaled
+            else list(rates)
+        )
+
+    def has_trials(self, cell: Cell) -> bool:
+        return len(self.rates(cell)) > 1
+
+    @cached_property
+    def _unscaled(self) -> frozenset[Cell]:
+        """Rows without a parameter that has a learning rate of its own."""
+        models = {cell: self.study.row_recipe(cell).model for cell in self.study.cells()}
+        return frozenset(
+            cell for cell, model in models.items() if model.camera is None and not has_parameters(model.encoding)
+        )
 
     def task_folder(self, task: Task) -> Path:
         if task.rate is not None:
@@ -108,19 +131,16 @@ class Plan:
 
     def is_ready(self, task: Task) -> bool:
         """Whether a task may start: a run waits for the trials of its row."""
-        return (
-            task.rate is not None or len(self.study.rates) < 2 or len(self.trials(task.cell)) == len(self.study.rates)
-        )
+        cell = task.cell
+        return task.rate is not None or not self.has_trials(cell) or len(self.trials(cell)) == len(self.rates(cell))
 
     def trials(self, cell: Cell) -> dict[Rate, float | None]:
         """The held-out losses of the trials that are done; None for one that failed."""
         done = {}
-        for rate in self.study.rates:
+        for rate in self.rates(cell):
             file = self.task_folder(Task(cell, 0, rate)) / TRIAL
             if file.is_file():
-                done[rate] = convert(
-                    float | None, read_json(file, "the trial of a learning rate").get("loss"), str(file)
-                )
+                done[rate] = convert(float | None, read_json(file, _TRIAL).get("loss"), str(file))
         return done
 
     def weight(self, task: Task) -> float:

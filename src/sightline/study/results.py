@@ -91,6 +91,7 @@ class RunResult:
         reciprocal product in M = E_q^T E_k, from 0 to 1; encoding_lr_scale, of the learning rate; sweep/RATE, the held-out loss
         of each trial of the row's sweep, as sweep/0.001x20 for learning_rate x encoding_lr_scale; jobs, the runs that shared
         the device.
+    base: the digest of the weights that it started from (backbones.weights_digest).
     failure: one sentence on why the row could not run; clips, metrics, cost and history are then empty.
     """
 
@@ -105,6 +106,7 @@ class RunResult:
     history: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
     facts: dict[str, float] = field(default_factory=dict)
     failure: str | None = None
+    base: str = ""
 
     def __post_init__(self) -> None:
         for name, values in self.metrics.items():

@@ -7,18 +7,24 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sightline.digests import json_digest
+from sightline.study.bases import SameBase, copy_bases
 from sightline.study.plan import Plan, Task, read_plan
 from sightline.study.results import RESULT, read_result
 
 
 def reuse_results(plan: Plan, folders: Sequence[Path]) -> int:
-    """Copy the results of runs that these folders have already done in the same way; returns how many.
+    """Copy the results of runs that these folders have already done in the same way; returns how many. Bases that they have
+    trained with the same settings are copied too, so that all rows start from the same one.
 
-    The same way: recipe with all overrides, base, steps, trials of learning rates, seed, clips and what is measured.
+    The same way: recipe with all overrides, base, steps, trials of learning rates, seed, clips and what is measured. Results
+    that started from other weights than the base of this folder are refused.
     """
     copied = 0
-    for folder in folders:
-        other = read_plan(folder)
+    others = [read_plan(folder) for folder in folders]
+    for other in others:
+        copy_bases(other, plan)
+    same_base = SameBase(plan)
+    for other in others:
         done = {_digest(other, task): task for task in other.tasks() if task.rate is None and other.is_done(task)}
         for task in plan.tasks():
             same = done.get(_digest(plan, task)) if task.rate is None and not plan.is_done(task) else None
@@ -26,6 +32,7 @@ def reuse_results(plan: Plan, folders: Sequence[Path]) -> int:
                 continue
             result = read_result(other.task_folder(same) / RESULT)
             if result.failure is None:
+                same_base.require(task.cell.table, result, other.folder)
                 names = {"study": plan.name, "row": task.cell.row, "table": task.cell.table}
                 dataclasses.replace(result, **names).write(plan.task_folder(task))  # type: ignore[arg-type]
                 copied += 1

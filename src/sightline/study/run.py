@@ -13,8 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from multiprocessing.connection import wait
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,15 +21,20 @@ import torch
 
 from sightline.errors import SightlineError
 from sightline.locks import LockHeldError, hold_lock
+from sightline.parents import end_with_parent
+from sightline.quiet import one_progress_bar
 from sightline.run_folder import locked
+from sightline.study.losses import require_clips_for_rates
 from sightline.study.plan import Plan, Task, unfinished
-from sightline.study.results import read_result
+from sightline.study.results import RESULT, read_result
 from sightline.study.reuse import reuse_results
-from sightline.study.run_one import OutOfTime, Worker, lack_of_memory
+from sightline.study.run_one import OutOfTime, Worker
+from sightline.study.shortage import DeviceLost, NoRoom, Presence, lack_of_memory
 from sightline.worlds.batches import available_cores
 
 _POLL = 0.5  # seconds between two looks for a task, or for a result to report
 _FOREVER = float("inf")
+_NO_ROOM, _DEVICE_LOST = 3, 4  # exit statuses of a process that has left its task to the others
 
 
 def run_study(
@@ -50,8 +54,10 @@ def run_study(
     """
     deadline = None if stop_after is None else time.time() + stop_after
     if rank > 0:
-        _work(plan, ranks, deadline, keep_models)
+        with suppress(NoRoom, DeviceLost):  # an error would make the launcher end the other processes
+            _work(plan, ranks, deadline, keep_models)
         return []
+    require_clips_for_rates(plan.study, list(dict.fromkeys(cell.table for cell in plan.cells())))
     with locked(plan.folder, expected="a new folder, or that of the same study"):
         plan.write_study()
         plan.forget_failures()
@@ -59,11 +65,9 @@ def run_study(
             logging.getLogger("sightline").info("took %d results from other studies", copied)
         with _reporting(plan):
             if jobs == 1:
-                _work(plan, ranks, deadline, keep_models)
+                _work_here(plan, ranks, deadline, keep_models)
             else:
-                _work_in_processes(plan, jobs, deadline, keep_models)
-                if plan.forget_failures(lack_of_memory):  # what did not fit beside the others is tried alone
-                    _work_in_processes(plan, 1, deadline, keep_models)
+                _work_in_rounds(plan, jobs, deadline, keep_models)
     return unfinished(plan, plan.tasks())
 
 
@@ -73,16 +77,26 @@ def _work(plan: Plan, jobs: int, deadline: float | None, keep_models: bool) -> N
     locks.mkdir(parents=True, exist_ok=True)
     limit = None if deadline is None else time.perf_counter() + deadline - time.time()
     worker = Worker(plan, jobs, limit, keep_models)
-    try:
+    with Presence(locks)() as presence, suppress(OutOfTime):
         # One process prepares what all of them need, and times steps while nothing else runs.
         with hold_lock(locks / "prepare.lock", plan.folder / "clips", patience=_FOREVER):
             if unfinished(plan, plan.tasks()):
                 worker.prepare()
         while left := unfinished(plan, plan.tasks()):
-            if not any(_take(plan, worker, task, locks) for task in _in_order(plan, left, worker)):
+            if not any(_take(plan, worker, task, locks, presence) for task in _in_order(plan, left, worker)):
                 time.sleep(_POLL)  # other processes are at work on all that could be done
-    except OutOfTime:
-        return
+
+
+def _work_here(plan: Plan, ranks: int, deadline: float | None, keep_models: bool) -> None:
+    """Work in this process, the only one, or the first of those that a launcher has started."""
+    try:
+        _work(plan, ranks, deadline, keep_models)
+    except (NoRoom, DeviceLost):
+        if ranks == 1:
+            _work_in_rounds(plan, 1, deadline, keep_models)
+        presence = Presence(plan.folder / "locks")
+        while unfinished(plan, plan.tasks()) and presence.has_others():
+            time.sleep(_POLL)
 
 
 def _in_order(plan: Plan, tasks: list[Task], worker: Worker) -> list[Task]:
@@ -92,20 +106,47 @@ def _in_order(plan: Plan, tasks: list[Task], worker: Worker) -> list[Task]:
     return sorted(ready, key=lambda task: (task.cell != last, last is not None and task.cell.table != last.table))
 
 
-def _take(plan: Plan, worker: Worker, task: Task, locks: Path) -> bool:
-    """Execute a task if no other process does; False where it was taken."""
+def _take(plan: Plan, worker: Worker, task: Task, locks: Path, presence: Presence) -> bool:
+    """Execute a task if no other process does; False where it was taken.
+
+    NoRoom: the device lacks the memory for it, and others are at work on the rest.
+    """
     name = "-".join(plan.task_folder(task).parts[-3:])
     try:
         with hold_lock(locks / f"{name}.lock", plan.task_folder(task), patience=0.0):
             if not plan.is_done(task):
-                worker.execute(task)
+                try:
+                    worker.execute(task)
+                except NoRoom as error:
+                    if presence.leave():
+                        raise
+                    worker.fail(task, str(error))
                 return True
     except LockHeldError:
         pass
     return False
 
 
-def _work_in_processes(plan: Plan, jobs: int, deadline: float | None, keep_models: bool) -> None:
+def _work_in_rounds(plan: Plan, jobs: int, deadline: float | None, keep_models: bool) -> None:
+    """Work in several processes; in half as many, as often as some of them had no room, and in new ones for what a lost
+    device has left."""
+    before = _FOREVER
+    while True:
+        statuses = _work_in_processes(plan, jobs, deadline, keep_models)
+        forgotten = plan.forget_failures(lack_of_memory) if jobs > 1 else 0
+        left = len(unfinished(plan, plan.tasks()))
+        if not left or (deadline is not None and time.time() >= deadline):
+            return
+        if jobs > 1 and (forgotten or _NO_ROOM in statuses):
+            jobs //= 2
+        elif _DEVICE_LOST not in statuses or left >= before:
+            return
+        before = left
+        logging.getLogger("sightline").warning("%d trainings are left: %d processes go on with them", left, jobs)
+
+
+def _work_in_processes(plan: Plan, jobs: int, deadline: float | None, keep_models: bool) -> list[int | None]:
+    """Returns the exit status of each process."""
     context = multiprocessing.get_context("spawn")
     processes = [
         context.Process(target=_process, args=(plan, index, jobs, deadline, keep_models), name=f"study-{index}")
@@ -121,16 +162,22 @@ def _work_in_processes(plan: Plan, jobs: int, deadline: float | None, keep_model
             if process.is_alive():
                 process.terminate()
                 process.join()
-    if crashed := [process for process in processes if process.exitcode]:
-        logging.getLogger("sightline").warning(
+    statuses = [process.exitcode for process in processes]
+    log = logging.getLogger("sightline")
+    if no_room := statuses.count(_NO_ROOM):
+        log.warning("%d of %d processes ended because the GPU had no memory left for them", no_room, jobs)
+    if ended := [status for status in statuses if status not in (0, _NO_ROOM)]:
+        log.warning(
             "%d of %d processes ended early; see prepare.txt and output.txt of the runs in %s",
-            *(len(crashed), jobs, plan.folder),
+            *(len(ended), jobs, plan.folder),
         )
+    return statuses
 
 
 def _process(plan: Plan, index: int, jobs: int, deadline: float | None, keep_models: bool) -> None:
     """One of several processes on this machine."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
+    one_progress_bar()
     use_gpu(index)
     # Each process would otherwise start as many compilers as there are cores.
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(max(1, available_cores() // jobs)))
@@ -139,17 +186,14 @@ def _process(plan: Plan, index: int, jobs: int, deadline: float | None, keep_mod
         _work(plan, jobs, deadline, keep_models)
     except KeyboardInterrupt:
         sys.exit(130)
+    except NoRoom:
+        sys.exit(_NO_ROOM)
+    except DeviceLost as error:
+        print(f"sightline: {error}", file=sys.stderr)
+        sys.exit(_DEVICE_LOST)
     except SightlineError as error:
         print(f"sightline: {error}", file=sys.stderr)
         sys.exit(1)
-
-
-def _end_with_parent() -> None:
-    """A killed study must not leave processes behind that go on writing."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
 
 
 def use_gpu(index: int) -> None:
@@ -197,7 +241,7 @@ def _outcome(plan: Plan, task: Task) -> str:
     if task.rate is not None:
         loss = plan.trials(task.cell).get(task.rate)
         return "failed" if loss is None else f"loss {loss:.4f}"
-    result = read_result(plan.task_folder(task) / "result.json")
+    result = read_result(plan.task_folder(task) / RESULT)
     if result.failure is not None:
         return f"cannot run: {result.failure}"
     means: dict[str, Any] = {name: result.mean(name) for name in ("loss", "psnr_moved", "rot_err", "return_ratio")}

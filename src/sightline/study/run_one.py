@@ -15,40 +15,27 @@ from typing import Any
 
 import torch
 
-from sightline.cameras.token_grid import TokenGrid
 from sightline.data.rendered_store import RenderedStore
 from sightline.digests import json_digest
-from sightline.documents import read_json
 from sightline.errors import SightlineError
-from sightline.files import failure, write_atomic
+from sightline.files import write_atomic
 from sightline.locks import LockHeldError
-from sightline.settings import convert
 from sightline.study.bases import base_model
 from sightline.study.history import read_history, step_seconds
 from sightline.study.measure import Measurer, new_parameters, reciprocal_shares
-from sightline.study.plan import TIMING, TRIAL, Plan, Task
+from sightline.study.plan import TRIAL, Plan, Task, unfinished
 from sightline.study.results import RunResult
+from sightline.study.shortage import DeviceLost, NoRoom, explain, is_device_lost, lack_of_memory
 from sightline.study.study import Cell, Rate
-from sightline.timing import time_calls, warm_up
+from sightline.study.timing import TIMED_STEPS, read_or_measure
 from sightline.training import checkpoint
 from sightline.training.export import export, load_trained
-from sightline.training.objective import autocast
 from sightline.training.recipe import Recipe
 from sightline.training.trainer import train
 from sightline.worlds.batches import available_cores
 
-_TIMED_STEPS = 24
-_TIMED_CALLS = 20
 _CHECKPOINTS = 4  # of a run on its way, so that a killed one repeats little
 _HISTORY_CLIPS = 2  # held-out clips of the losses on the way; the result has many
-
-
-MEMORY_FULL = "the GPU's memory is full"
-
-
-def lack_of_memory(sentence: str) -> bool:
-    """Whether a run failed because other processes had taken the memory of the device."""
-    return MEMORY_FULL in sentence or "GiB per device" in sentence
 
 
 class OutOfTime(Exception):
@@ -58,13 +45,14 @@ class OutOfTime(Exception):
 class Worker:
     """Executes tasks of a plan in one process. What consecutive tasks share (clips, encoder) stays in memory.
 
-    jobs: processes that share the device. deadline: the time of time.perf_counter() at which trainings stop with a checkpoint.
+    jobs: processes that share the device. deadline: the time of time.perf_counter() at which trainings stop with a checkpoint,
+    and other work between two batches.
     keep_models: export every trained model beside its result.
     """
 
     def __init__(self, plan: Plan, jobs: int = 1, deadline: float | None = None, keep_models: bool = False) -> None:
         self.plan, self.jobs, self.deadline, self.keep_models = plan, jobs, deadline, keep_models
-        self.store = RenderedStore(plan.folder / "clips")
+        self.store = RenderedStore(plan.folder / "clips", between=self._seconds_left)
         self._measurer: tuple[str, Measurer] | None = None
         self.last_cell: Cell | None = None
 
@@ -84,62 +72,95 @@ class Worker:
         return dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, base=base))
 
     def prepare(self) -> None:
-        """Make what all processes wait for: bases, clips, and times of steps. It is done once; what fails here fails again in
-        the run that it is for, which says why."""
-        cells = self.plan.cells()
-        done = self.plan.folder / "locks" / f"prepared-{json_digest([cell.name for cell in cells])}"
+        """Make what all processes wait for: bases, clips, and times of steps. It is done once. A row for which it fails gets
+        results that say why; where memory was missing, its runs try again."""
+        tasks = self.plan.tasks()
+        done = self.plan.folder / "locks" / f"prepared-{json_digest([task.name for task in tasks])}"
         if done.is_file():
             return
         threads = torch.get_num_threads()
         if self.jobs > 1:
             torch.set_num_threads(available_cores())  # the other processes wait
-        for cell in cells:
-            try:
-                with self._log(self.plan.folder / "prepare.txt"):
-                    self.measurer(cell.table).prepare(self.plan.study.row_recipe(cell).data)
-                    if self.is_timed:
-                        self.timing(cell)
-            except (SightlineError, torch.OutOfMemoryError):
-                self._free()
+        cells = dict.fromkeys(task.cell for task in unfinished(self.plan, tasks))
+        is_ready = [self._prepare_cell(cell) for cell in cells]
         torch.set_num_threads(threads)
-        write_atomic(done, "")
+        if all(is_ready):
+            write_atomic(done, "")
 
-    @property
-    def is_timed(self) -> bool:
-        return self.plan.study.measure.time or self.plan.study.seconds is not None
+    def _prepare_cell(self, cell: Cell) -> bool:
+        """False where the runs of the row cannot run."""
+        sentence, is_lost = None, False
+        study = self.plan.study
+        runs = [task for task in self.plan.tasks() if task.cell == cell and task.rate is None]
+        try:
+            with self._log(self.plan.folder / "prepare.txt"):
+                self.measurer(cell.table).prepare(study.row_recipe(cell).data)
+                if study.seconds is not None:
+                    self.timing(cell)
+                for task in runs if study.measure.time else ():
+                    self.timing(cell, task.seed)
+        except (OutOfTime, LockHeldError):
+            raise
+        except Exception as error:
+            sentence, is_lost = explain(error), is_device_lost(error)
+        self._free(is_lost)
+        if sentence is None or lack_of_memory(sentence):
+            return True
+        for task in runs:
+            if not self.plan.is_done(task):
+                self.fail(task, sentence)
+        if is_lost:
+            raise DeviceLost(sentence)
+        return False
 
     def execute(self, task: Task) -> None:
-        """Execute a task to its file. A row that cannot run has a result with one sentence instead of values."""
+        """Execute a task to its file. A row that cannot run has a result with one sentence instead of values.
+
+        NoRoom: beside other processes, the device lacks the memory for it; nothing is written then. DeviceLost: this process
+        can do nothing more.
+        """
         folder = self.plan.task_folder(task)
         if self.last_cell not in (None, task.cell) and "torch._dynamo" in sys.modules:
             torch.compiler.reset()  # each encoding compiles other code, and torch limits how often that may happen
         self.last_cell = task.cell
+        sentence, is_lost = None, False
         try:
             with self._log(folder / "output.txt"):
                 result = self._trial(task, folder) if task.rate is not None else self._run(task, folder)
         except (OutOfTime, LockHeldError):
             raise
-        except torch.OutOfMemoryError:
-            result = self._failed(
-                task, "the GPU's memory is full: expected fewer --jobs, or a smaller micro_batch_size."
-            )
         except Exception as error:  # whatever is wrong with one row, the others run
-            result = self._failed(task, failure(error))
+            sentence, is_lost = explain(error), is_device_lost(error)
+        # From here on, the error no longer keeps the model in memory.
+        if sentence is None:
+            self._write(task, result)
+        elif self.jobs > 1 and lack_of_memory(sentence):
+            self._free()
+            raise NoRoom(sentence)
+        else:
+            self.fail(task, sentence)
+        self._free(is_lost)
+        if is_lost:
+            raise DeviceLost(sentence)
+
+    def fail(self, task: Task, sentence: str) -> None:
+        """Write why a task has no values."""
+        if task.rate is not None:
+            self._write(task, {"loss": None, "failure": sentence})
+        else:
+            self._write(task, RunResult(self.plan.name, task.cell.row, task.seed, task.cell.table, failure=sentence))
+
+    def _write(self, task: Task, result: RunResult | dict[str, Any]) -> None:
+        folder = self.plan.task_folder(task)
         if isinstance(result, RunResult):
             result.write(folder)
         else:
             write_atomic(folder / TRIAL, json.dumps(result) + "\n")
         shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-        self._free()
-
-    def _failed(self, task: Task, sentence: str) -> RunResult | dict[str, Any]:
-        if task.rate is not None:
-            return {"loss": None, "failure": sentence}
-        return RunResult(self.plan.name, task.cell.row, task.seed, task.cell.table, failure=sentence)
 
     def _trial(self, task: Task, folder: Path) -> dict[str, Any]:
         assert task.rate is not None
-        recipe = self._recipe(task.cell, task.seed, task.rate, self.plan.study.sweep_steps, folder)
+        recipe = _without_history(self._recipe(task.cell, task.seed, task.rate, self.plan.study.sweep_steps, folder))
         model = self._trained(recipe, folder)
         loss = self.measurer(task.cell.table).sweep_loss(model)
         return {"loss": loss} if math.isfinite(loss) else {"loss": None, "failure": f"the held-out loss is {loss}."}
@@ -153,7 +174,10 @@ class Worker:
         state = checkpoint.read_state(checkpoint.list_checkpoints(folder / "checkpoints")[-1])
         clips, metrics = self.measurer(cell.table)(model)
         history, peak_gib = read_history(folder)
-        timing = self.timing(cell) if self.is_timed else {}
+        study = self.plan.study
+        timing = (
+            self.timing(cell, task.seed) if study.measure.time else {} if study.seconds is None else self.timing(cell)
+        )
         cost = {
             "new_parameters": float(new_parameters(model)),
             "step_seconds": step_seconds(folder),
@@ -178,11 +202,12 @@ class Worker:
             optimizer.learning_rate,
             history,
             facts,
+            base=state.base,
         )
 
     def _best_rate(self, cell: Cell) -> Rate | None:
         """The learning rates to train with; None for the recipe's own."""
-        rates = self.plan.study.rates
+        rates = self.plan.rates(cell)
         if len(rates) < 2:
             return rates[0] if rates else None
         losses = {rate: loss for rate, loss in self.plan.trials(cell).items() if loss is not None}
@@ -201,38 +226,16 @@ class Worker:
         assert study.seconds is not None
         return max(1, round(study.seconds / self.timing(cell)["step_seconds"]))
 
-    def timing(self, cell: Cell) -> dict[str, float]:
-        """Seconds of a training step, and of a denoising step of one clip, measured once for all seeds of a row."""
-        folder = self.plan.folder / "timing" / cell.name
-        if not (folder / TIMING).is_file():
-            shutil.rmtree(folder / "run", ignore_errors=True)
-            seed = self.plan.study.seeds[0]
-            recipe = self._recipe(cell, seed, None, _TIMED_STEPS, folder / "run")
-            model = self._trained(recipe, folder / "run")
-            times = {
-                "step_seconds": step_seconds(folder / "run"),
-                "denoise_seconds": self._denoise_seconds(model, cell),
-            }
-            write_atomic(folder / TIMING, json.dumps(times) + "\n")
-            shutil.rmtree(folder / "run", ignore_errors=True)
-        return convert(dict[str, float], read_json(folder / TIMING, "the times of a row"), str(folder / TIMING))
+    def timing(self, cell: Cell, seed: int | None = None) -> dict[str, float]:
+        """Seconds of a training step, and of a denoising step of one clip: of a seed, or once for a row, which is what its
+        number of steps is computed from."""
+        folder = self.plan.folder / "timing" / cell.name / ("" if seed is None else str(seed))
 
-    @torch.no_grad()
-    def _denoise_seconds(self, model: Any, cell: Cell) -> float:
-        measurer = self.measurer(cell.table)
-        batch = measurer.feed.validation([0], measurer.device)
-        tokens = TokenGrid.from_latents(batch.latents.shape, model.config.patch_size).num_tokens
-        times = torch.full((1, tokens), 500.0, device=measurer.device)  # one per token, as the first frame is given
-        inputs: dict[str, Any] = {"timestep": times, "return_dict": False}
-        if hasattr(model, "encoding_layers"):
-            inputs["attention_kwargs"] = {"camera": batch.camera_tokens}
+        def train(run: Path) -> Any:
+            recipe = self._recipe(cell, self.plan.study.seeds[0] if seed is None else seed, None, TIMED_STEPS, run)
+            return self._trained(_without_history(recipe), run)
 
-        def step() -> None:
-            with autocast(measurer.recipe, measurer.device):
-                model(batch.latents, encoder_hidden_states=batch.text, **inputs)
-
-        warm_up(step, 3, measurer.device)
-        return time_calls(step, _TIMED_CALLS, measurer.device).median
+        return read_or_measure(folder, train, self.measurer(cell.table))
 
     def _recipe(self, cell: Cell, seed: int, rate: Rate | None, steps: int, output: Path) -> Recipe:
         """The recipe of a row with its seed, length and learning rates. Nothing else may differ between rows."""
@@ -282,7 +285,13 @@ class Worker:
         return stack
 
     @staticmethod
-    def _free() -> None:
+    def _free(is_lost: bool = False) -> None:
         gc.collect()
-        if torch.cuda.is_available():
+        if torch.cuda.is_available() and not is_lost:
             torch.cuda.empty_cache()
+
+
+def _without_history(recipe: Recipe) -> Recipe:
+    """Validated at its end only: nobody reads the history of a trial."""
+    validation = dataclasses.replace(recipe.validation, every_steps=recipe.optimizer.max_steps)
+    return dataclasses.replace(recipe, validation=validation)

@@ -52,6 +52,11 @@ class Base:
     heads: int = 5
     ffn: int = 1024
 
+    @property
+    def is_trained(self) -> bool:
+        """Whether the study makes it, in DIR/bases."""
+        return self.recipe is not None or self.layers is not None
+
 
 @dataclass(frozen=True)
 class TableConfig:

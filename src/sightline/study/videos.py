@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -59,8 +59,12 @@ def read_videos(
     encoder: ClipEncoder,
     max_sequence_length: int,
     folder: Path,
+    between: Callable[[], object] = lambda: None,
 ) -> list[VideoCase]:
-    """The cases of a table from their file, which is made where it does not exist yet. One process makes it, others wait."""
+    """The cases of a table from their file, which is made where it does not exist yet. One process makes it, others wait.
+
+    between: called before each clip that is made; an error of it ends the work.
+    """
     selection = Selection(tuple(sources), count, part, held_out, spec)
     cases: Cases = StandardCases(selection) if kind == "video" else RevisitCases(selection)
     settings = {
@@ -72,8 +76,11 @@ def read_videos(
         folder.mkdir(parents=True, exist_ok=True)
         with hold_lock(folder / f".{file.stem}.lock", file, patience=math.inf):
             if not file.is_file():
-                loaded = [cases.load(index) for index in range(len(cases.names))]
-                _write(file, [_encode(case, kind, encoder, max_sequence_length) for case in loaded])
+                made = []
+                for index in range(len(cases.names)):
+                    between()
+                    made.append(_encode(cases.load(index), kind, encoder, max_sequence_length))
+                _write(file, made)
     return _read(file)
 
 

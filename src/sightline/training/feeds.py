@@ -161,19 +161,19 @@ def make_feed(
     return Feed(train, held_out, order, empty_text[: data.max_sequence_length], with_camera)
 
 
+def count_held_out(data: DataConfig) -> int:
+    """The held-out clips of a recipe, without reading any of them."""
+    if data.cache:
+        return len(_split_caches(data)[3])
+    return sum(len(_clips_of(data, "held-out", shape)) for shape in range(len(data.clip_shapes)))
+
+
 def _from_caches(
     data: DataConfig, patch_size: Sequence[int], seed: int
 ) -> tuple[
     LatentDataset, LatentDataset, Order, Tensor
 ]:  # training clips, held-out clips, order, the empty prompt [L, D]
-    cached, separate = open_caches(data)
-    fraction = 0.0 if separate is not None else data.held_out_fraction
-    held = [is_held_out(entry["source"], entry["scene"], fraction) for entry in cached.entries]
-    train_indices, held_out_indices = (
-        [index for index, is_held in enumerate(held) if is_held == part] for part in (False, True)
-    )
-    if separate is not None:
-        held_out_indices = list(range(len(separate)))
+    cached, separate, train_indices, held_out_indices = _split_caches(data)
     _require_clips(data, len(train_indices), len(held_out_indices))
     order = _order(data, [cached.entries[index]["source"] for index in train_indices], seed)
     train, held_out = (
@@ -181,6 +181,15 @@ def _from_caches(
         for clips, indices in ((cached, train_indices), (separate or cached, held_out_indices))
     )
     return train, held_out, order, cached.empty_text().float()
+
+
+def _split_caches(data: DataConfig) -> tuple[JoinedCaches, JoinedCaches | None, list[int], list[int]]:
+    """The caches for training and, where the recipe names some, for validation; the indices of training and held-out clips."""
+    cached, separate = open_caches(data)
+    fraction = 0.0 if separate is not None else data.held_out_fraction
+    held = [is_held_out(entry["source"], entry["scene"], fraction) for entry in cached.entries]
+    train, held_out = ([index for index, is_held in enumerate(held) if is_held == part] for part in (False, True))
+    return cached, separate, train, held_out if separate is None else list(range(len(separate)))
 
 
 def _encoded(

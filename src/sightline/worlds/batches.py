@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
 from functools import partial
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from sightline.devices import one_thread
+from sightline.parents import end_with_parent
 from sightline.worlds.render import render_frames
 from sightline.worlds.scene import stack
 from sightline.worlds.styles import WorldBatch
@@ -39,7 +40,7 @@ def render_batches(batches: Sequence[WorldBatch], device: torch.device | str) ->
     return render_frames(scenes, poses, lenses, xi, first.width, first.height, seconds=seconds)
 
 
-def map_in_processes(function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+def map_in_processes(function: Callable[[Item], Result], items: Sequence[Item]) -> Generator[Result, None, None]:
     """function(item) of each item, in order; with many items, in several processes of one thread each.
 
     Building a scene is thousands of operations on a few numbers, which is 50 times slower on many threads.
@@ -78,7 +79,12 @@ def _num_processes() -> int:
 
 
 def _pool(processes: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(processes, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,))
+    return ProcessPoolExecutor(processes, get_context("spawn"), initializer=_start_process)
+
+
+def _start_process() -> None:
+    end_with_parent()
+    torch.set_num_threads(1)
 
 
 def available_cores() -> int:
