@@ -46,8 +46,7 @@ class Worker:
     """Executes tasks of a plan in one process. What consecutive tasks share (clips, encoder) stays in memory.
 
     jobs: processes that share the device. deadline: the time of time.perf_counter() at which trainings stop with a checkpoint,
-    and other work between two batches.
-    keep_models: export every trained model beside its result.
+    and other work between two batches. keep_models: export every trained model beside its result.
     """
 
     def __init__(self, plan: Plan, jobs: int = 1, deadline: float | None = None, keep_models: bool = False) -> None:
@@ -99,11 +98,14 @@ class Worker:
                     self.timing(cell)
                 for task in runs if study.measure.time else ():
                     self.timing(cell, task.seed)
-        except (OutOfTime, LockHeldError):
+        except OutOfTime:
             raise
+        except LockHeldError:
+            return True
         except Exception as error:
             sentence, is_lost = explain(error), is_device_lost(error)
         self._free(is_lost)
+        _forget_compiled()
         if sentence is None or lack_of_memory(sentence):
             return True
         for task in runs:
@@ -120,8 +122,8 @@ class Worker:
         can do nothing more.
         """
         folder = self.plan.task_folder(task)
-        if self.last_cell not in (None, task.cell) and "torch._dynamo" in sys.modules:
-            torch.compiler.reset()  # each encoding compiles other code, and torch limits how often that may happen
+        if self.last_cell not in (None, task.cell):
+            _forget_compiled()
         self.last_cell = task.cell
         sentence, is_lost = None, False
         try:
@@ -295,3 +297,9 @@ def _without_history(recipe: Recipe) -> Recipe:
     """Validated at its end only: nobody reads the history of a trial."""
     validation = dataclasses.replace(recipe.validation, every_steps=recipe.optimizer.max_steps)
     return dataclasses.replace(recipe, validation=validation)
+
+
+def _forget_compiled() -> None:
+    """Each encoding compiles other code, and torch limits how often that may happen."""
+    if "torch._dynamo" in sys.modules:
+        torch.compiler.reset()
