@@ -21,7 +21,14 @@ from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Scope
 from sightline.encodings.protocol import EncodingLayer
 from sightline.errors import SightlineError
-from tests.conftest import TOLERANCE, model_inputs, random_trajectory, smooth_trajectory, wake
+from tests.conftest import (
+    TOLERANCE,
+    check_gradient_checkpointing,
+    model_inputs,
+    random_trajectory,
+    smooth_trajectory,
+    wake,
+)
 
 KINDS = ["ti2v-5b", "i2v-a14b", "t2v-a14b"]
 
@@ -139,16 +146,7 @@ def test_alpha_has_a_gradient_at_step_0_and_everything_moves_within_three_steps(
 
 def test_gradient_checkpointing_gives_the_same_gradients(tokens):
     model = wake(retrofit()).train()
-    inputs = model_inputs(model)
-    gradients = []
-    for checkpointing in (False, True):
-        if checkpointing:
-            model.enable_gradient_checkpointing()
-        model.zero_grad()
-        model(**inputs, attention_kwargs={"camera": tokens}, return_dict=False)[0].square().mean().backward()
-        gradients.append({name: parameter.grad.clone() for name, parameter in model.named_parameters()})
-    for name, gradient in gradients[0].items():
-        torch.testing.assert_close(gradients[1][name], gradient, atol=1e-6, rtol=1e-5, msg=name)
+    check_gradient_checkpointing(model, model_inputs(model), tokens)
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", *(["inductor"] if shutil.which("g++") else [])])
