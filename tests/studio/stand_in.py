@@ -11,11 +11,13 @@ from sightline.studio.worker import Worker
 # kind or prompt: "fail", "hang", or anything else, which is done at once. A film leaves what a real one does while it is made.
 # An estimate and the scores of a token hang, and there are no weights to read.
 PROCESS = """
-import json, pathlib, sys
+import json, pathlib, shutil, sys
 json.loads(sys.stdin.readline())
+begun = {}
 for line in sys.stdin:
     task = json.loads(line)
     if "cancel" in task:
+        shutil.rmtree(begun.pop(task["cancel"], ""), ignore_errors=True)
         print(json.dumps({"id": task["cancel"], "event": "cancelled"}), flush=True)
         continue
     say = lambda **content: print(json.dumps({"id": task["id"], **content}), flush=True)
@@ -25,7 +27,8 @@ for line in sys.stdin:
     if task["kind"] == "generate":
         output = pathlib.Path(arguments["output"])
         result = {"name": output.name, "seconds": 3.0}
-        output.with_name(f".{output.name}.sightline-new").mkdir(parents=True)
+        begun[task["id"]] = output.with_name(f".{output.name}.sightline-new")
+        begun[task["id"]].mkdir(parents=True)
     say(event="progress", step=1, steps=2, fraction=0.5)
     if wanted == "fail":
         say(event="failed", sentence="it did not work.")

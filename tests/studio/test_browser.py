@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import signal
-
 import pytest
 import torch
 
@@ -187,22 +183,3 @@ def test_two_visitors_do_not_disturb_each_other(driver):
     fill(two, "Moves", "tilt:6")
     wait_for(two, lambda: second.session.move == "tilt:6")
     two.close()
-
-
-def test_a_cancelled_and_a_killed_job_leave_the_page_working(driver, page_and_visit):
-    page, visit = page_and_visit
-    films = driver.studio.library.names()
-    short_film(page, visit, steps=90)
-    page.get_by_role("button", name="Generate the film").click()
-    page.get_by_text(re.compile(r"step \d+ of")).first.wait_for()
-    page.get_by_role("button", name="Cancel").click()
-    page.get_by_text("nothing was kept").wait_for()
-    page.get_by_role("button", name="Generate the film").click()
-    page.get_by_text(re.compile(r"step \d+ of")).first.wait_for()
-    os.kill(driver.studio.worker.process_id, signal.SIGKILL)
-    page.get_by_text("the process with the model ended").first.wait_for()
-    assert driver.studio.library.names() == films
-    assert not list(driver.studio.library.folder.glob(".*"))
-    tab(page, "Shoot")
-    fill(page, "Moves", "roll:4")
-    wait_for(page, lambda: visit.session.move == "roll:4" and not visit.generate.start.disabled)

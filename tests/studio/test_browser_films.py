@@ -1,8 +1,11 @@
-"""Finished films on the page, in Chromium, with a worker without a model: reopening one, and estimating its path."""
+"""Finished films on the page, in Chromium, with a worker without a model: reopening one, and estimating its path;
+and films that do not get that far."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 
 import numpy as np
 import pytest
@@ -11,7 +14,7 @@ from sightline.studio.film_job import film_job, keep_depth
 from sightline.studio.library import DEPTH
 from sightline.studio.session import Session
 from sightline.video import save_video
-from tests.studio.browser import CHROMIUM, Driver, fill, tab, wait_for
+from tests.studio.browser import CHROMIUM, Driver, fill, short_film, tab, wait_for
 from tests.studio.stand_in import stand_in_worker
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt install chromium).")
@@ -125,3 +128,24 @@ def test_inspect_asks_about_the_film_that_is_open_and_puts_it_away_when_it_is_de
     wait_for(page, lambda: not inspect.picture.visible)
     fill(page, "Frame", 3)
     wait_for(page, lambda: visit.player.frame == 3)
+
+
+def test_a_cancelled_and_a_killed_job_leave_the_page_working(driver, page_and_visit):
+    page, visit = page_and_visit
+    films = driver.studio.library.names()
+    short_film(page, visit)
+    fill(page, "Prompt", "hang")  # until the film is cancelled, or its process killed
+    wait_for(page, lambda: visit.generate.prompt.value.strip() == "hang")
+    page.get_by_role("button", name="Generate the film").click()
+    page.get_by_text("step 1 of 2").first.wait_for()
+    page.get_by_role("button", name="Cancel").click()
+    page.get_by_text("nothing was kept").wait_for()
+    page.get_by_role("button", name="Generate the film").click()
+    page.get_by_text("step 1 of 2").first.wait_for()
+    os.kill(driver.studio.worker.process_id, signal.SIGKILL)
+    page.get_by_text("the process with the model ended").first.wait_for()
+    assert driver.studio.library.names() == films
+    assert not list(driver.studio.library.folder.glob(".*"))
+    tab(page, "Shoot")
+    fill(page, "Moves", "roll:4")
+    wait_for(page, lambda: visit.session.move == "roll:4" and not visit.generate.start.disabled)

@@ -127,6 +127,9 @@ def test_the_real_process_makes_a_film_reads_a_token_and_the_weights_and_survive
         )
         events = []
         made = {**job.settings(), "output": str(job.output), "depth": keep_depth(session, library)}
+        cancelled = worker.submit("generate", made)
+        worker.cancel(cancelled)  # while the process still imports torch
+        assert cancelled.wait(300)["event"] == "cancelled" and library.names() == []
         end = worker.submit("generate", made, events.append).wait(300)
         assert end["event"] == "done", end
         assert end["result"]["name"] == "a_film" and library.names() == ["a_film"]
