@@ -325,6 +325,17 @@ def test_a_new_picture_of_the_same_size_has_a_new_preview(session):
         assert int(session.preview().picture[0, 0, 0]) == colour
 
 
+def test_the_preview_of_a_world_follows_the_number_of_frames(session):
+    """Where the first camera of this world stands depends on the length of the clip."""
+    session.set_world(3, "orbit")
+    session.set_move("static")
+    before = session.preview().picture
+    session.set_size(5, session.width, session.height)
+    assert np.array_equal(session.preview().picture, session.first_picture())
+    assert np.array_equal(session.true_frame(0), session.first_picture())
+    assert not np.array_equal(session.preview().picture, before)
+
+
 def test_a_lens_that_the_model_cannot_represent_is_warned_of(session, info):
     one_lens = dataclasses.replace(info, fixed_lens=True, centred_lens=True, pinhole_only=True)
     session.set_move("zoom:28>70")

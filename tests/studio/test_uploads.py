@@ -76,7 +76,7 @@ def test_a_trajectory_is_read_whatever_its_name(tmp_path, name):
 def test_a_trajectory_without_a_lens_gets_that_of_the_page_and_another_keeps_its_own(tmp_path):
     path = moves.orbit(10, frames=5, width=128, height=128, focal_mm=50)
     page = {"width": 128, "height": 128, "focal_mm": 35.0}
-    for name, focal_mm in (("path.tum", 35.0), ("path.json", 50.0)):
+    for name, focal_mm in (("path.tum", 35.0), ("path.npy", 35.0), ("path.json", 50.0)):
         path.save(tmp_path / name)
         read = uploads.read_trajectory((tmp_path / name).read_bytes(), name, **page).fit_to(128, 128)
         assert float(read.intrinsics[0, 0, 0]) == pytest.approx(focal_mm * 128 / 36)

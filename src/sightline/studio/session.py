@@ -156,8 +156,8 @@ class Session:
     def preview(self) -> Preview:
         """The point cloud of the first picture; made again only where something of it has changed."""
         inputs = (
-            self.picture, self.world, self.width, self.height, self._first_focal(), self.depth_source, self.distance,
-            self.depth_values.get(self.depth_source),
+            self.picture, self.world, self.num_frames, self.width, self.height, self._first_focal(), self.depth_source,
+            self.distance, self.depth_values.get(self.depth_source),
         )  # fmt: skip
         return self._preview.get(inputs, lambda: Preview(self.first_picture(), self.depth(), self._first_camera()))
 

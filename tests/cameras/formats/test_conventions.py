@@ -166,6 +166,10 @@ def test_panshot(tmp_path: Path) -> None:
     focal = 416 * (1 + HALF) / HALF
     check(wide, (focal, focal, 416, 240))
     assert wide.xi == 1.0
+    check(load(path, focal_mm=18, width=832, height=480), (416, 416, 416, 240))
+    for other in ({"x_fov": 90}, {"xi": 1}):
+        with pytest.raises(SightlineError, match="option focal_mm beside x_fov or xi"):
+            load(path, focal_mm=18, **other)
 
 
 def test_panshot_near_depth(tmp_path: Path) -> None:

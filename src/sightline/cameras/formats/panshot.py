@@ -35,10 +35,12 @@ def read(
     xi: Any = 0.0,
     width: Any = defaults.WIDTH,
     height: Any = defaults.HEIGHT,
+    focal_mm: Any = None,
     fps: Any = defaults.FPS,
     near_depth_file: str | Path | None = None,
 ) -> Trajectory:
-    """`x_fov` is the angle in degrees seen across the width, through the unified model's `xi` where it is not 0.
+    """`x_fov` is the angle in degrees seen across the width, through the unified model's `xi` where it is not 0; without `xi`,
+    `focal_mm` (on a sensor 36 mm wide) may be given instead.
 
     `near_depth_file` is UCPE's jsonl of {video_id, clip_id, near_depth}. A file VIDEO-CLIP-SHOT-NAME.npy is cut from the
     panorama VIDEO-CLIP and has its near depth; a file of another name is looked up as its own panorama, NAME or NAME-0.
@@ -47,9 +49,11 @@ def read(
     if array.ndim != 3 or array.shape[1:] != (3, 4):
         raise file.error(f"found the shape {list(array.shape)}, expected [T, 3, 4].")
     file.check_frame_count(len(array))
-    lens = lens_from_options(file, width, height)
+    lens = lens_from_options(file, width, height, focal_mm)
     distortion = file.number(xi, "the option xi")
     intrinsics = lens.intrinsics
+    if focal_mm is not None and (x_fov is not None or distortion):
+        raise file.error("found the option focal_mm beside x_fov or xi, expected x_fov alone for a lens with xi.")
     if x_fov is not None:
         intrinsics = _intrinsics_from_fov(file, x_fov, distortion, lens.width, lens.height)
     return build(
