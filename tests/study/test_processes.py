@@ -6,11 +6,14 @@ import dataclasses
 import multiprocessing
 import os
 import time
+from contextlib import ExitStack
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from sightline.errors import SightlineError
+from sightline.locks import hold_lock
 from sightline.study import run, run_one
 from sightline.study.plan import Plan
 from sightline.study.results import read_results
@@ -103,6 +106,28 @@ def test_a_lost_device_ends_the_process_and_costs_one_task(small, forked, tmp_pa
     assert run_study(Plan(dataclasses.replace(small, rows=rows, steps=1), "small", tmp_path)) == []
     failures = {(one.row, one.seed): one.failure for one in read_results(tmp_path)}
     assert "illegal memory access" in failures.pop(("SCoPE", 0)) and set(failures.values()) == {None}
+
+
+def test_a_process_takes_a_row_that_no_other_is_at_work_on(plan, tmp_path):
+    """Its own row first, then one that is free, and only then that of another process."""
+    first, second = plan.cells()
+    locks = tmp_path / "locks"
+    locks.mkdir()
+
+    def next_row(last, *busy):
+        taken = []
+        worker = SimpleNamespace(last_cell=last, execute=lambda task: taken.append(task.cell))
+        with ExitStack() as others:
+            for cell in busy:
+                others.enter_context(hold_lock(locks / f"row-{cell.name}.lock", tmp_path))
+            order = run._in_order(plan, plan.tasks(), worker)
+            assert any(run._take(plan, worker, task, locks, run.Presence(locks), alone) for task, alone in order)
+        return taken[0]
+
+    assert next_row(None) == first and next_row(None, first) == second
+    assert next_row(first, first) == first and next_row(second) == second
+    assert next_row(None, first, second) == first
+    assert not list(locks.glob("*.lock"))
 
 
 def test_the_processes_of_a_study_keep_the_libraries_quiet(plan, monkeypatch):

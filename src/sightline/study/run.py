@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -83,7 +83,8 @@ def _work(plan: Plan, jobs: int, deadline: float | None, keep_models: bool) -> N
             if unfinished(plan, plan.tasks()):
                 worker.prepare()
         while left := unfinished(plan, plan.tasks()):
-            if not any(_take(plan, worker, task, locks, presence) for task in _in_order(plan, left, worker)):
+            order = _in_order(plan, left, worker)
+            if not any(_take(plan, worker, task, locks, presence, row_of_its_own) for task, row_of_its_own in order):
                 time.sleep(_POLL)  # other processes are at work on all that could be done
 
 
@@ -99,21 +100,37 @@ def _work_here(plan: Plan, ranks: int, deadline: float | None, keep_models: bool
             time.sleep(_POLL)
 
 
-def _in_order(plan: Plan, tasks: list[Task], worker: Worker) -> list[Task]:
-    """Tasks that may start: first those of the row that was run last, whose code is compiled and whose clips are in memory."""
-    ready = [task for task in tasks if plan.is_ready(task)]
+def _in_order(plan: Plan, tasks: list[Task], worker: Worker) -> list[tuple[Task, bool]]:
+    """Tasks that may start, in the order in which this process tries to take them, and whether it may only take them in a row
+    on which no other process is at work.
+
+    First come those of the row that was run last, whose code is compiled and whose clips are in memory, then rows that nobody
+    works on, then all others. With few exceptions, a row is then compiled by one process only, which takes as long as some
+    thousand steps of a small model.
+    """
     last = worker.last_cell
-    return sorted(ready, key=lambda task: (task.cell != last, last is not None and task.cell.table != last.table))
+    ready = [task for task in tasks if plan.is_ready(task)]
+    own = [task for task in ready if task.cell == last]
+    others = [task for task in ready if task.cell != last]
+    others.sort(key=lambda task: last is not None and task.cell.table != last.table)
+    return [(task, False) for task in own] + [(task, alone) for alone in (True, False) for task in others]
 
 
-def _take(plan: Plan, worker: Worker, task: Task, locks: Path, presence: Presence) -> bool:
-    """Execute a task if no other process does; False where it was taken.
+def _take(plan: Plan, worker: Worker, task: Task, locks: Path, presence: Presence, row_of_its_own: bool) -> bool:
+    """Execute a task if no other process does; False where it was taken, or its row where this process wants one of its own.
 
     NoRoom: the device lacks the memory for it, and others are at work on the rest.
     """
-    name = "-".join(plan.task_folder(task).parts[-3:])
-    try:
-        with hold_lock(locks / f"{name}.lock", plan.task_folder(task), patience=0.0):
+    folder = plan.task_folder(task)
+    name = "-".join(folder.parts[-3:])
+    with ExitStack() as held:
+        try:
+            held.enter_context(hold_lock(locks / f"row-{task.cell.name}.lock", folder, patience=0.0))
+        except LockHeldError:
+            if row_of_its_own:
+                return False
+        try:
+            held.enter_context(hold_lock(locks / f"{name}.lock", folder, patience=0.0))
             if not plan.is_done(task):
                 try:
                     worker.execute(task)
@@ -122,8 +139,8 @@ def _take(plan: Plan, worker: Worker, task: Task, locks: Path, presence: Presenc
                         raise
                     worker.fail(task, str(error))
                 return True
-    except LockHeldError:
-        pass
+        except LockHeldError:
+            pass
     return False
 
 
