@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
 import signal
 import sys
 
@@ -114,6 +115,36 @@ def test_a_row_that_another_study_has_done_is_taken_from_it(quick, tmp_path):
     assert reuse_results(other, [tmp_path / "one"]) == 0
 
 
+def longer(quick, **settings):
+    """Two tables that differ in the budget of their runs."""
+    tables = {"once": quick.tables["all"], "twice": dataclasses.replace(quick.tables["all"], budget_scale=2.0)}
+    return dataclasses.replace(quick, tables=tables, rates=(Rate(2e-3), Rate(1e-3)), sweep_steps=1, **settings)
+
+
+def test_tables_with_another_budget_share_the_trials_of_their_rows(quick, tmp_path):
+    plan = Plan(longer(quick, seeds=(0,)), "quick", tmp_path)
+    assert [task.cell.table for task in plan.tasks() if task.rate] == ["once", "once"]
+    assert {cell.table for cell in Plan(plan.study, "quick", tmp_path, Share(1, 2)).cells()} == {"once", "twice"}
+    assert run_study(plan) == []
+    once, twice = read_results(tmp_path)
+    assert (once.cost["steps"], twice.cost["steps"]) == (2.0, 4.0)
+    assert once.facts["sweep/0.002x1"] == twice.facts["sweep/0.002x1"] and once.metrics != twice.metrics
+
+
+def test_trials_of_another_study_are_taken_if_its_base_is_the_same(quick, tmp_path):
+    study = longer(quick, bases={"base": bases.Base("lab", recipe="lab-pretrain")})
+    one, two, three = (Plan(study, name, tmp_path / name) for name in ("one", "two", "three"))
+    for plan, value in ((one, 1.0), (three, 3.0)):
+        plan.write_study()
+        write_base(plan.folder, value)
+    trial = next(task for task in one.tasks() if task.rate)
+    (one.task_folder(trial)).mkdir(parents=True)
+    (one.task_folder(trial) / "trial.json").write_text('{"loss": 0.5}')
+    reuse_results(two, [one.folder])
+    reuse_results(three, [one.folder])
+    assert two.trials(trial.cell) == {trial.rate: 0.5} and three.trials(trial.cell) == {}
+
+
 def test_equal_time_is_as_many_steps_as_fit_into_it(quick, tmp_path):
     plan = Plan(dataclasses.replace(quick, seeds=(0,), steps=None, seconds=0.3), "quick", tmp_path)
     run_study(plan)
@@ -121,6 +152,15 @@ def test_equal_time_is_as_many_steps_as_fit_into_it(quick, tmp_path):
     assert (
         result.cost["steps"] == max(1, round(0.3 / result.cost["step_seconds"])) and result.cost["denoise_seconds"] > 0
     )
+
+
+def test_tables_of_other_sources_share_the_time_of_a_step(quick, tmp_path):
+    sources = {"data": {"sources": ["worlds:orbit?clips=7"]}}
+    tables = {**longer(quick).tables, "reported": dataclasses.replace(quick.tables["all"], overrides=sources)}
+    rows = {"SCoPE": quick.rows["SCoPE"], "other": Row({"name": "scope", "flip": False})}
+    plan = Plan(dataclasses.replace(quick, rows=rows, tables=tables), "quick", tmp_path)
+    assert {plan.timing_cell(cell) for cell in plan.study.cells()} == {Cell("once", "SCoPE"), Cell("once", "other")}
+    assert plan.trial_cell(Cell("reported", "SCoPE")) == Cell("reported", "SCoPE")
 
 
 def test_different_results_of_one_run_are_not_merged(quick, tmp_path):
@@ -179,6 +219,19 @@ def test_a_study_that_was_killed_ten_times_gives_the_same_results(quick, undistu
     assert len(read_results(plan.folder)) == 1
     run_study(plan)
     assert measured(plan.folder) == undisturbed
+
+
+def test_a_study_goes_on_from_its_small_files_alone(quick, undisturbed, tmp_path):
+    """As on another machine: without clips, and without the checkpoints of a run that was interrupted."""
+    first, second = (Plan(quick, "quick", tmp_path / name) for name in ("first", "second"))
+    killed(first, run_one, "load_trained", 1)  # the second run, after its training
+    shutil.copytree(first.folder, second.folder, ignore=shutil.ignore_patterns("clips", "checkpoints"))
+    assert not list(second.folder.glob("**/*.safetensors"))
+    run_study(second)
+    assert measured(second.folder) == undisturbed
+    assert list(
+        (second.folder / "clips").glob("prepared-*")
+    )  # they were made before the training, not by the first who asked
 
 
 def test_a_failed_run_is_tried_again_by_the_next_command(quick, tmp_path, monkeypatch):
@@ -297,6 +350,21 @@ def test_results_of_different_bases_are_not_joined(quick, tmp_path):
         with pytest.raises(SightlineError, match="two has results from another base base than"):
             call()
     assert not (tmp_path / "merged").exists()
+
+
+def test_reuse_links_the_clips(quick, tmp_path):
+    one, two = (Plan(quick, name, tmp_path / name) for name in ("one", "two"))
+    one.write_study()
+    for plan, text in ((one, "rendered"), (two, "its own")):
+        (plan.folder / "clips").mkdir(parents=True)
+        (plan.folder / "clips/a.safetensors").write_text(text)
+    (one.folder / "clips/b.safetensors").write_text("rendered")
+    (one.folder / "clips/prepared-0").write_text("")
+    reuse_results(two, [one.folder])
+    assert {file.name: file.read_text() for file in (two.folder / "clips").iterdir()} == {
+        "a.safetensors": "its own",
+        "b.safetensors": "rendered",
+    }
 
 
 def test_reuse_takes_the_base_too(quick, tmp_path):

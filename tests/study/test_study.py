@@ -7,14 +7,17 @@ import pytest
 from sightline import cli
 from sightline.encodings import encoding_from_config
 from sightline.errors import SightlineError
-from sightline.study.plan import Plan, Share
+from sightline.study.estimate import Pace, estimate_all
+from sightline.study.plan import Plan, Share, trial_digest
+from sightline.study.reuse import run_digest
 from sightline.study.study import Cell, read_study, shipped_studies
 
 LAB = ("main", "pe-design", "components", "data", "revisit", "efficiency", "scale")
+LAB_ONLY = ("main-seconds", "longer")  # what is asked beyond the tables of the paper
 
 
 def test_every_table_of_the_paper_ships_for_the_lab_and_for_5b():
-    assert set(shipped_studies()) == {"debug", *LAB, *(f"{name}-5b" for name in LAB)}
+    assert set(shipped_studies()) == {"debug", *LAB, *LAB_ONLY, *(f"{name}-5b" for name in LAB)}
     for name in shipped_studies():
         study = read_study(name)
         assert len(study.seeds) >= 2 or name == "efficiency-5b"
@@ -47,6 +50,7 @@ def test_rows_differ_only_in_what_they_override():
         ("extends: debug\nrows: {SCoPE: {tables: [some]}}", "rows.SCoPE.tables has 'some': expected some of all"),
         ("extends: debug\nrows: {A b: {}, A_b: {}}", "expected labels that still differ as names of folders"),
         ("extends: debug\ntables: {all: {base: other}}", "tables.all.base is 'other': expected one of base"),
+        ("extends: debug\ntables: {all: {budget_scale: 0}}", "tables.all.budget_scale is 0.0: expected"),
         ("extends: debug\ntables: {all: {}}", "tables.all.videos is empty"),
         ("extends: debug\noverrides: {optimizer: {speed: 1}}", "optimizer.speed is no setting"),
         ("extends: debug\nmeasure: {groups: [sound]}", "measure.groups is 'sound': expected one of loss, video, revisit"),
@@ -58,6 +62,33 @@ def test_a_wrong_study_is_refused_in_one_sentence(tmp_path, text, sentence):
     with pytest.raises(SightlineError) as error:
         read_study(tmp_path / "study.yaml")
     assert sentence in str(error.value)
+
+
+def test_an_estimate_counts_what_is_left(tmp_path, capsys):
+    assert cli.main(["study", "plan", "main", "revisit", "longer", "--speedup", "8"]) == 0
+    main, revisit, longer = estimate_all(["main", "revisit", "longer"], Pace(step_seconds=0.1, speedup=8.0))
+    assert (main.trials, main.runs, main.taken) == (64, 54, 0) and main.steps == 64 * 200 + 54 * 1000
+    assert (revisit.trials, revisit.runs, revisit.taken, revisit.seconds) == (0, 0, 30, 0.0)
+    assert (longer.trials, longer.runs, longer.taken, longer.steps) == (0, 30, 30, 60_000)
+    assert longer.seconds == pytest.approx(2 * 30 + (60_000 * 0.1 + 10 * 60 + 30 * 20) / 8)
+    assert "longer" in capsys.readouterr().out
+    _, equal_time, timed = estimate_all(["main", "main-seconds", "efficiency"], Pace(step_seconds=0.1))
+    assert (equal_time.trials, equal_time.runs, equal_time.steps) == (0, 42, 42 * 450)
+    assert timed.trials == 0 and timed.steps == 27 * 40
+
+
+@pytest.mark.parametrize("name", ["revisit", "longer", "components", "pe-design", "scale"])
+def test_studies_reuse_what_main_has_trained(name, tmp_path):
+    """Their rows that main has too are the same trainings, measured alike, so that --reuse takes them."""
+    main = Plan(read_study("main"), "main", tmp_path / "main")
+    plan = Plan(read_study(name), name, tmp_path / name)
+    done = {run_digest(main, task) for task in main.tasks() if task.rate is None}
+    same = {task.cell for task in plan.tasks() if task.rate is None and run_digest(plan, task) in done}
+    expected = {"revisit": 10, "longer": 10, "components": 2, "pe-design": 2, "scale": 5}
+    assert len(same) == expected[name]
+    trials = {trial_digest(main.study, cell) for cell in main.study.cells()}
+    if name == "longer":
+        assert all(trial_digest(plan.study, cell) in trials for cell in plan.study.cells())
 
 
 def test_a_study_that_extends_itself_is_refused(tmp_path):
@@ -87,6 +118,7 @@ def test_the_command_lists_studies_and_refuses_what_it_does_not_know(tmp_path, c
         (["run", "debug", "--rows", "scope"], "rows has 'scope': expected some of SCoPE, PRoPE"),
         (["show", str(tmp_path)], "holds no study.json: expected a folder that sightline study run wrote"),
         (["merge"], "no folder is given"),
+        (["plan"], "no study is given"),
     ):
         assert cli.main(["study", *arguments]) == cli.FAULT
         assert sentence in capsys.readouterr().err

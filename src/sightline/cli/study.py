@@ -28,7 +28,7 @@ _LAUNCHER = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
 
 def main(arguments: Sequence[str]) -> None:
     """Parse and run one of the commands. Torch is loaded by `run`, not by the help."""
-    commands: dict[str, Any] = {"list": List, "run": Run, "show": Show, "merge": Merge, "claims": Claims}
+    commands: dict[str, Any] = {"list": List, "plan": Plan, "run": Run, "show": Show, "merge": Merge, "claims": Claims}
     command: Any = tyro.extras.subcommand_cli_from_dict(
         commands, prog="sightline study", description=__doc__, args=arguments, config=(FlagCreatePairsOff,)
     )
@@ -48,9 +48,41 @@ class List:
         for name in shipped_studies():
             study = read_study(name)
             budget = f"{study.steps} steps" if study.steps is not None else f"{study.seconds:g} s"
-            runs = f"{len(study.cells())} x {len(study.seeds)}"
-            rows.append((name, study.title, runs, budget))
-        print_table("", ("study", "", "rows x seeds", "budget"), rows)
+            counts = (str(len(study.rows)), str(len(study.tables)), str(len(study.seeds)))
+            rows.append((name, study.title, *counts, budget))
+        print_table("", ("study", "", "rows", "tables", "seeds", "of a run"), rows)
+
+
+@dataclass
+class Plan:
+    """Print how many trainings studies take, and about how long in this order, each with --reuse of all before."""
+
+    studies: Annotated[Positional[tuple[str, ...]], arg(metavar="STUDY ...", help_behavior_hint="")] = ()
+    """Shipped studies (see list), or YAML files."""
+    step_seconds: float = 0.045
+    """Time of a training step of the lab's base of 11 M parameters, alone on the device: here of one H200."""
+    row_seconds: float = 60.0
+    """What each row takes before its first step, mostly to compile."""
+    run_seconds: float = 20.0
+    """What measuring one run takes."""
+    speedup: float = 6.0
+    """How many times as much as one process all of --jobs do together."""
+
+    def run(self) -> None:
+        from sightline.study.estimate import Pace, estimate_all
+
+        if not self.studies:
+            raise SightlineError("no study is given: expected the names of some, such as main components.")
+        pace = Pace(self.step_seconds, self.row_seconds, self.run_seconds, self.speedup)
+        estimates = estimate_all(self.studies, pace)
+        rows = [
+            (one.study, str(one.trials), str(one.runs), str(one.taken), f"{one.steps:,}", f"{one.seconds / 60:.0f}")
+            for one in estimates
+        ]
+        total = sum(one.seconds for one in estimates)
+        head = ("study", "trials", "runs", "taken from others", "steps", "minutes")
+        print_table("", head, rows)
+        print_line(f"{total / 60:.0f} minutes in all, if a step takes {self.step_seconds:g} s alone on the device")
 
 
 @dataclass
@@ -84,7 +116,8 @@ class Run:
 
     def run(self) -> None:
         from sightline.checks import number, whole_number
-        from sightline.study.plan import Plan, Share
+        from sightline.study.plan import Plan as StudyPlan
+        from sightline.study.plan import Share
         from sightline.study.run import run_study, use_gpu
         from sightline.study.study import read_study
 
@@ -95,7 +128,7 @@ class Run:
             study = replace(study, steps=self.steps, seconds=self.seconds)
         name = Path(self.study).stem
         output = self.output or Path("outputs/study") / name
-        plan = Plan(study, name, output, Share.parse(self.share), self.rows, self.tables)
+        plan = StudyPlan(study, name, output, Share.parse(self.share), self.rows, self.tables)
         stop_after = None if self.stop_after is None else number("stop_after", self.stop_after, above=0.0)
         jobs = whole_number("jobs", self.jobs)
         one_progress_bar()

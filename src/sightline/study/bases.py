@@ -62,6 +62,18 @@ def copy_bases(source: Plan, plan: Plan) -> None:
                 shutil.copytree(same[0], temporary, dirs_exist_ok=True)
 
 
+def have_same_base(source: Plan, source_table: str, plan: Plan, table: str) -> bool:
+    """Whether rows of two tables, whose bases have the same settings, start from the same weights. A base that is not trained
+    by its study is."""
+    names = source.study.tables[source_table].base, plan.study.tables[table].base
+    if not plan.study.bases[names[1]].is_trained:
+        return True
+    folders = [
+        one.folder / "bases" / name / "pipeline/transformer" for one, name in zip((source, plan), names, strict=True)
+    ]
+    return all(folder.is_dir() for folder in folders) and files_digest(folders[0]) == files_digest(folders[1])
+
+
 class SameBase:
     """Refuses results of one table that started from different weights.
 

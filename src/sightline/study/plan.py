@@ -18,6 +18,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from sightline.digests import json_digest
 from sightline.documents import read_json
 from sightline.encodings.registry import has_parameters
 from sightline.errors import SightlineError
@@ -85,7 +86,10 @@ class Plan:
         cells = self.study.cells()
         whole_rows = len(self.study.rates) > 1
         pairs = [(cell, seed) for cell in cells for seed in self.study.seeds]
-        numbers = [cells.index(cell) if whole_rows else number for number, (cell, _) in enumerate(pairs)]
+        rows = list(dict.fromkeys(map(self.trial_cell, cells)))
+        numbers = [
+            rows.index(self.trial_cell(cell)) if whole_rows else number for number, (cell, _) in enumerate(pairs)
+        ]
         return [
             (cell, seed)
             for number, (cell, seed) in zip(numbers, pairs, strict=True)
@@ -97,7 +101,8 @@ class Plan:
     def tasks(self) -> list[Task]:
         """All tasks of this share: the trials of the learning rates, and the runs."""
         seed = self.study.seeds[0]
-        trials = [Task(cell, seed, rate) for cell in self.cells() if self.has_trials(cell) for rate in self.rates(cell)]
+        rows = dict.fromkeys(self.trial_cell(cell) for cell in self.cells() if self.has_trials(cell))
+        trials = [Task(cell, seed, rate) for cell in rows for rate in self.rates(cell)]
         return trials + [Task(cell, seed) for cell, seed in self._pairs()]
 
     def rates(self, cell: Cell) -> list[Rate]:
@@ -113,6 +118,25 @@ class Plan:
     def has_trials(self, cell: Cell) -> bool:
         return len(self.rates(cell)) > 1
 
+    def trial_cell(self, cell: Cell) -> Cell:
+        """The row whose trials of learning rates are also those of this one: the first that is trained alike. Tables that differ
+        in the budget of their runs only, or in the videos that are measured, share their trials."""
+        return self._trial_cells[cell]
+
+    def timing_cell(self, cell: Cell) -> Cell:
+        """The row whose time of a step is also that of this one: the first that differs in the sources of its clips at most."""
+        return self._timing_cells[cell]
+
+    @cached_property
+    def _timing_cells(self) -> dict[Cell, Cell]:
+        first: dict[str, Cell] = {}
+        return {cell: first.setdefault(_timing_digest(self.study, cell), cell) for cell in self.study.cells()}
+
+    @cached_property
+    def _trial_cells(self) -> dict[Cell, Cell]:
+        first: dict[str, Cell] = {}
+        return {cell: first.setdefault(trial_digest(self.study, cell), cell) for cell in self.study.cells()}
+
     @cached_property
     def _unscaled(self) -> frozenset[Cell]:
         """Rows without a parameter that has a learning rate of its own."""
@@ -123,7 +147,7 @@ class Plan:
 
     def task_folder(self, task: Task) -> Path:
         if task.rate is not None:
-            return self.folder / "sweeps" / task.cell.name / task.rate.name
+            return self.folder / "sweeps" / self.trial_cell(task.cell).name / task.rate.name
         return self.folder / "runs" / task.cell.name / str(task.seed)
 
     def is_done(self, task: Task) -> bool:
@@ -145,7 +169,7 @@ class Plan:
 
     def weight(self, task: Task) -> float:
         """The share of a task in the work of the study, for the remaining time."""
-        steps = self.study.steps or 10 * self.study.sweep_steps
+        steps = self.study.steps_of(task.cell.table) or 10 * self.study.sweep_steps
         return float(self.study.sweep_steps if task.rate is not None else steps)
 
     def forget_failures(self, which: Callable[[str], bool] = lambda sentence: True) -> int:
@@ -175,6 +199,26 @@ class Plan:
         else:
             study = self.study
         write_atomic(file, json.dumps({"name": self.name, **_plain(study)}, indent=1) + "\n")
+
+
+def trial_digest(study: Study, cell: Cell) -> str:
+    """Equal for rows whose trials of learning rates are the same trainings, judged alike."""
+    return json_digest(
+        {
+            "recipe": dataclasses.asdict(study.row_recipe(cell)),
+            "judged on": dataclasses.asdict(study.shared_recipe(cell.table)),
+            "base": dataclasses.asdict(study.bases[study.tables[cell.table].base]),
+            "steps": study.sweep_steps,
+            "seed": study.seeds[0],
+            "clips": [study.measure.loss_clips, study.measure.batch_size],
+        }
+    )
+
+
+def _timing_digest(study: Study, cell: Cell) -> str:
+    recipe = dataclasses.asdict(study.row_recipe(cell))
+    recipe["data"].pop("sources")
+    return json_digest({"recipe": recipe, "base": dataclasses.asdict(study.bases[study.tables[cell.table].base])})
 
 
 def _plain(study: Study) -> dict[str, Any]:
@@ -212,6 +256,6 @@ def _short(value: Any) -> str:
 def unfinished(plan: Plan, tasks: Sequence[Task]) -> list[Task]:
     """The tasks that are still to be done. A row whose runs are all there, from another folder, needs no trials."""
     runs = [task for task in tasks if task.rate is None and not plan.is_done(task)]
-    cells = {task.cell for task in runs}
+    cells = {plan.trial_cell(task.cell) for task in runs}
     trials = [task for task in tasks if task.rate is not None and task.cell in cells and not plan.is_done(task)]
     return trials + runs

@@ -74,7 +74,8 @@ class Worker:
         """Make what all processes wait for: bases, clips, and times of steps. It is done once. A row for which it fails gets
         results that say why; where memory was missing, its runs try again."""
         tasks = self.plan.tasks()
-        done = self.plan.folder / "locks" / f"prepared-{json_digest([task.name for task in tasks])}"
+        # Beside the clips: where these were removed, or not copied to another machine, they are made before the first training.
+        done = self.plan.folder / "clips" / f"prepared-{json_digest([task.name for task in tasks])}"
         if done.is_file():
             return
         threads = torch.get_num_threads()
@@ -222,15 +223,17 @@ class Worker:
 
     def steps(self, cell: Cell) -> int:
         """The steps of a run: the study's, or as many as fit into its seconds."""
-        study = self.plan.study
-        if study.steps is not None:
-            return study.steps
-        assert study.seconds is not None
-        return max(1, round(study.seconds / self.timing(cell)["step_seconds"]))
+        steps, seconds = self.plan.study.steps_of(cell.table), self.plan.study.seconds_of(cell.table)
+        if steps is not None:
+            return steps
+        assert seconds is not None
+        return max(1, round(seconds / self.timing(cell)["step_seconds"]))
 
     def timing(self, cell: Cell, seed: int | None = None) -> dict[str, float]:
-        """Seconds of a training step, and of a denoising step of one clip: of a seed, or once for a row, which is what its
-        number of steps is computed from."""
+        """Seconds of a training step, and of a denoising step of one clip: of a seed, or once for a row (and
+        all tables that differ in their sources only), which is what its number of steps is computed from."""
+        if seed is None:
+            cell = self.plan.timing_cell(cell)
         folder = self.plan.folder / "timing" / cell.name / ("" if seed is None else str(seed))
 
         def train(run: Path) -> Any:

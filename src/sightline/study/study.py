@@ -69,6 +69,8 @@ class TableConfig:
     """Settings of the recipe that are changed for this table."""
     videos: tuple[str, ...] = ()
     """Sources of the clips that are generated along their trajectories and along loops; none of them may be trained on."""
+    budget_scale: float = 1.0
+    """The steps, or the seconds, of this table's runs, as a multiple of the study's."""
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,7 @@ class Study:
 
     def _check_names(self) -> None:
         for name, table in self.tables.items():
+            number(f"tables.{name}.budget_scale", table.budget_scale, above=0.0)
             if table.base not in self.bases:
                 raise SightlineError(f"tables.{name}.base is {table.base!r}: expected one of {', '.join(self.bases)}.")
             needs_videos = {"video", "revisit"} & set(self.measure.groups)
@@ -181,6 +184,14 @@ class Study:
             for label, row in self.rows.items()
             if not row.tables or table in row.tables
         ]
+
+    def steps_of(self, table: str) -> int | None:
+        """The steps of every run of a table; None where the time decides."""
+        return None if self.steps is None else max(1, round(self.steps * self.tables[table].budget_scale))
+
+    def seconds_of(self, table: str) -> float | None:
+        """The time of every run of a table; None where the number of steps is given."""
+        return None if self.seconds is None else self.seconds * self.tables[table].budget_scale
 
     def shared_recipe(self, table: str) -> Recipe:
         """The recipe of a table before its rows change it, which decides what all of them are measured on."""
