@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from sightline.figures import (
     HistoryLine,
@@ -50,6 +51,16 @@ def test_an_outlier_does_not_squeeze_the_other_rows(tmp_path: Path) -> None:
     assert whole.get_xlim()[0] < -50 and not whole.texts
     [few] = draw_intervals([IntervalPanel("difference", rows[3:5], zero=True)], tmp_path / "a.png").axes
     assert few.get_xlim()[0] < -50  # of two rows, none is the outlier
+
+
+def test_a_line_of_panels_is_as_high_as_its_highest(tmp_path: Path) -> None:
+    def panel(rows: int) -> IntervalPanel:
+        return IntervalPanel(str(rows), [IntervalRow(str(index), float(index)) for index in range(rows)])
+
+    figure = draw_intervals([panel(10), panel(9), panel(9), panel(1)], tmp_path / "a.png")
+    assert figure.get_figheight() == pytest.approx(0.9 + 0.3 * 10 + 0.9 + 0.3)
+    high, low = (figure.axes[index].get_position().height for index in (0, 3))
+    assert high > 3 * low
 
 
 def test_a_few_verdicts_are_not_drawn_huge(tmp_path: Path) -> None:

@@ -9,17 +9,13 @@ from typing import Any
 import pytest
 
 from sightline.errors import SightlineError
-from sightline.study.claims import (
-    Claim,
-    ClaimVerdict,
-    Names,
-    claim_rows,
-    claims_markdown,
-    judge_claims,
-    read_claims,
-    summary_of,
-)
+from sightline.study.claims import TARGETS, Claim, Names, read_claims
+from sightline.study.claims_table import claim_rows, claims_markdown, draw_claims, summary_of
+from sightline.study.history import development
+from sightline.study.judging import ClaimVerdict, judge_claims
+from sightline.study.plan import Plan
 from sightline.study.results import METRICS, RunResult
+from sightline.study.show import judge_folders
 from sightline.study.study import Study, read_study, shipped_studies
 from tests.study.examples import invent_runs
 
@@ -65,6 +61,59 @@ def test_similar_rows() -> None:
     assert judge(rows=("SCoPE", "twin"), expect="similar", limit=0.05) == ["holds"]
     assert judge(rows=("SCoPE", "UCPE"), expect="similar", limit=0.05) == ["does not hold"]
     assert judge(rows=("SCoPE", "twin"), expect="similar", limit=1e-6) == ["not shown"]
+
+
+def test_not_worse() -> None:
+    assert judge(rows=("SCoPE", "UCPE"), expect="not worse", limit=0.01) == ["holds"]
+    assert judge(rows=("SCoPE", "twin"), expect="not worse", limit=0.01) == ["holds"]
+    assert judge(rows=("UCPE", "SCoPE"), expect="not worse", limit=0.01) == ["does not hold"]
+    assert judge(rows=("SCoPE", "twin"), expect="not worse", limit=1e-5) == ["not shown"]
+    higher = invent_runs({"UCPE": 0.0, "SCoPE": 0.1}, metrics=("psnr_moved",))
+    verdicts = [
+        judge(higher, rows=rows, metric="psnr_moved", expect="not worse", limit=0.01)
+        for rows in (("SCoPE", "UCPE"), ("UCPE", "SCoPE"))
+    ]
+    assert verdicts == [["holds"], ["does not hold"]]
+
+
+def test_claims_are_drawn_as_improvements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Positive where the first row is better, whichever direction of the metric is."""
+    drawn = []
+    monkeypatch.setattr("sightline.study.claims_table.draw_intervals", lambda panels, file: drawn.extend(panels))
+    runs = invent_runs({"UCPE": 0.0, "SCoPE": 0.1}, metrics=("rot_err", "psnr_moved"))
+    claims = [
+        Claim("a", "Table 1", "main", metric, ("SCoPE", "UCPE"), paper=paper)
+        for metric, paper in (("rot_err", (0.8, 1.0)), ("psnr_moved", ()))
+    ]
+    assert draw_claims(judge_claims(runs, claims), tmp_path / "claims.png")
+    assert [panel.title for panel in drawn] == [
+        "main, metre: RotErr (%)",
+        "main, metre: PSNR where the view has moved (%)",
+    ]
+    for panel in drawn:
+        (row,) = panel.rows
+        assert row.value == pytest.approx(10, abs=0.5) and row.low < row.value < row.high and row.tone == "better"
+    assert drawn[0].rows[0].points == [pytest.approx(20.0)]
+    assert not draw_claims([], tmp_path / "claims.png")
+
+
+def test_the_same_table_from_two_folders_is_refused(tmp_path: Path) -> None:
+    study = shipped("debug")
+    for name in ("one", "two"):
+        plan = Plan(study, "debug", tmp_path / name)
+        plan.write_study()
+        RunResult("debug", "SCoPE", 0, "all", {"loss": ["a"]}, {"loss": [0.5]}).write(plan.folder / "runs/all_SCoPE/0")
+    with pytest.raises(SightlineError, match="one both have results of debug, all: expected every table once"):
+        judge_folders([tmp_path / "one", tmp_path / "two"])
+
+
+def test_where_the_scalars_of_an_encoding_have_come_to() -> None:
+    history = {
+        "loss": [(10, 1.0)], "alpha_q/0": [(0, 0.0), (10, -0.3)], "alpha_k/0": [(10, 0.1)],
+        "gate_at_0.1/0": [(10, 0.5)], "gate_at_10/0": [(0, 0.5), (10, 0.25)],
+    }  # fmt: skip
+    assert development(history) == {"alpha": pytest.approx(0.2), "gate_span": pytest.approx(0.25)}
+    assert development({"loss": [(10, 1.0)]}) == {}
 
 
 def test_limits() -> None:
@@ -150,6 +199,7 @@ def test_the_table_of_claims() -> None:
     untested = Claim("It looks well", "Table 7", untested="needs VBench")
     judged = judge_claims(RUNS, [tested, untested], everything=True)
     assert summary_of(judged) == "2 tests of the paper's claims: 1 holds, 1 not measured."
+    assert summary_of([*judged, judged[0]]).endswith("3 tests of the paper's claims: 2 hold, 1 not measured.")
     *_, first, second = claims_markdown(judged).splitlines()
     assert first.startswith("| It turns well | Table 1 | main, metre | RotErr (rad) ↓ | 0.")
     assert first.endswith("| 0.085 against 0.113 (-25 %) | holds |")
@@ -197,7 +247,7 @@ def fits(claim: Claim, study: Study) -> bool:
 
 
 def test_shipped_claims_name_rows_and_tables_of_shipped_studies() -> None:
-    for claim in read_claims():
+    for claim in (*read_claims(), *read_claims(TARGETS)):
         if not claim.untested:
             for name in (claim.study, *claim.elsewhere):
                 assert fits(claim.as_in(name), shipped(name)), f"{claim.claim}: {name}"
@@ -205,6 +255,7 @@ def test_shipped_claims_name_rows_and_tables_of_shipped_studies() -> None:
 
 NOT_ON_5B = {  # claims of a study that its variant for real models does not test: they need other rows, or videos
     "main": 2,  # training without a camera
+    "components": 2,  # the same clips in two units
     "data": 2,  # training without Normalize-Gate-Inject
     "scale": 4,  # pose errors: the experts of 14B are trained apart and make no videos
 }

@@ -50,6 +50,16 @@ def test_reports_repeat_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
 
+def test_the_report_says_what_tables_and_clips_are(tmp_path: Path) -> None:
+    runs = invent_runs({"UCPE": 0.0, "SCoPE": 0.1}, metrics=("loss",))
+    [section] = write_report(runs, tmp_path, "A study", {"metre": "trajectories in metres"})
+    assert section.heading == "main, metre: trajectories in metres"
+    assert "## main, metre: trajectories in metres" in (tmp_path / "report.md").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert '<h2 id="t1">main, metre: trajectories in metres</h2>' in page and "held-out loss\u00a0↓" in page
+    assert "12 for the held-out loss, 6 generated along their trajectories, 6 closed loops" in page
+
+
 def test_a_study_without_any_result_has_a_report(tmp_path: Path) -> None:
     write_report([RunResult("my study", "wide", 0, "metre", failure="It does not fit.")], tmp_path)
     assert "wide: It does not fit." in (tmp_path / "report.md").read_text()

@@ -10,7 +10,8 @@ Item = TypeVar("Item")
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], whole_words: bool = False) -> None:
     """Print a table; without column names, only its rows. whole_words: never break a word of the first column, however many
-    columns there are; it takes a quarter of the terminal, or the length of its longest word."""
+    columns there are; it takes a quarter of the terminal, or the length of its longest word. Words of the header are not broken
+    either, if there is room for the longest one of every column."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -19,9 +20,15 @@ def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]
     names = [header[0], *(row[0] for row in rows)] if whole_words else []
     words = [word for name in names for word in name.split()]
     width = max(*map(len, words), min(Console().width // 4, max(map(len, names)))) if words else None
+    longest = [max(map(len, name.split()), default=0) for name in header]
+    needed = (width or 0) + sum(longest[1:]) + 2 * len(header)
+    is_kept = whole_words and needed <= Console().width
     for index, name in enumerate(header):
         first = index == 0
-        table.add_column(name, style="cyan" if first else None, overflow="fold", width=width if first else None)
+        least = longest[index] if is_kept and not first else None
+        table.add_column(
+            name, style="cyan" if first else None, overflow="fold", width=width if first else None, min_width=least
+        )
     for row in rows:
         table.add_row(*row)
     print_line(table)

@@ -10,7 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, arg
@@ -176,21 +176,29 @@ class Show:
 
 @dataclass
 class Claims:
-    """Write a table of the paper's claims: which hold, do not hold, or are not shown by these studies."""
+    """Write a table and a plot of the paper's claims: which hold, do not hold, or are not shown by these studies."""
 
     folders: Annotated[Positional[tuple[Path, ...]], arg(metavar="DIR ...", help_behavior_hint="")] = ()
     """Folders that study run or study merge wrote."""
     output: Annotated[Path, arg(aliases=["-o"], metavar="FILE")] = Path("outputs/study-claims.md")
-    """File to write, in Markdown."""
+    """File to write, in Markdown; the plot is written beside it, as .png."""
+    of: Literal["paper", "project"] = "paper"
+    """The claims of the paper, or what this project wants of Sweep and asks about longer training."""
 
     def run(self) -> None:
         from sightline.files import write_atomic
-        from sightline.study.claims import claims_markdown, summary_of
+        from sightline.study.claims import SHIPPED, TARGETS, read_claims
+        from sightline.study.claims_table import PLOT_CAPTION, claims_markdown, draw_claims, summary_of
         from sightline.study.show import judge_folders
 
-        judged = judge_folders(self.folders)
-        write_atomic(self.output, claims_markdown(judged))
-        print_line(summary_of(judged))
+        subject, file = ("the paper's claims", SHIPPED) if self.of == "paper" else ("this project's targets", TARGETS)
+        judged = judge_folders(self.folders, read_claims(file))
+        picture = self.output.with_suffix(".png")
+        parts = [summary_of(judged, subject), claims_markdown(judged).rstrip()]
+        if draw_claims(judged, picture):
+            parts += [f"![{PLOT_CAPTION}]({picture.name})", PLOT_CAPTION]
+        write_atomic(self.output, "\n\n".join(parts) + "\n")
+        print_line(summary_of(judged, subject))
         print_line(f"wrote {self.output}")
 
 

@@ -55,7 +55,7 @@ class VerdictPanel:
 
 def draw_intervals(panels: Sequence[IntervalPanel], path: str | Path) -> Figure:
     """One panel per metric: a point with its interval for each row, from top to bottom."""
-    figure, all_axes = _panels(len(panels), 0.9 + 0.3 * max(len(panel.rows) for panel in panels), 4.2)
+    figure, all_axes = _panels([0.9 + 0.3 * len(panel.rows) for panel in panels], 4.2)
     for axes, panel in zip(all_axes, panels, strict=True):
         limit = _limit(panel.rows) if panel.zero else np.inf
         names = list(dict.fromkeys(row.name for row in panel.rows))
@@ -83,7 +83,7 @@ def draw_intervals(panels: Sequence[IntervalPanel], path: str | Path) -> Figure:
 def draw_verdicts(panels: Sequence[VerdictPanel], path: str | Path) -> Figure:
     """One matrix per metric: + on green where the row on the left is better than the one above, − on red where it is worse."""
     cells = max(len(panel.rows) for panel in panels)
-    figure, all_axes = _panels(len(panels), 1.6 + 0.32 * cells, max(2.0 + 0.34 * cells, 3.6))
+    figure, all_axes = _panels([1.6 + 0.32 * cells] * len(panels), max(2.0 + 0.34 * cells, 3.6))
     for axes, panel in zip(all_axes, panels, strict=True):
         for left, verdicts in enumerate(panel.verdicts):
             for above, verdict in enumerate(verdicts):
@@ -129,13 +129,13 @@ def _square(x: float, y: float, colour: str) -> Rectangle:
     return Rectangle((x - 0.47, y - 0.47), 0.94, 0.94, facecolor=colour, edgecolor="none")
 
 
-def _panels(count: int, height: float, width: float) -> tuple[Figure, list[Axes]]:
-    """A figure with so many panels of this size in inches, some side by side."""
-    columns = min(_COLUMNS, count)
-    lines = -(-count // columns)
-    figure = new_figure(width * columns, height * lines)
+def _panels(heights: Sequence[float], width: float) -> tuple[Figure, list[Axes]]:
+    """A figure with panels of these sizes in inches, some side by side: a line is as high as its highest panel."""
+    count, columns = len(heights), min(_COLUMNS, len(heights))
+    lines = [max(heights[start : start + columns]) for start in range(0, count, columns)]
+    figure = new_figure(width * columns, sum(lines))
     figure.set_layout_engine("constrained", hspace=0.06)
-    every = list(np.ravel(figure.subplots(lines, columns)))
+    every = list(np.ravel(figure.subplots(len(lines), columns, height_ratios=lines)))
     for axes in every[count:]:
         axes.remove()
     return figure, every[:count]

@@ -31,6 +31,19 @@ def read_history(run: Path) -> tuple[History, float | None]:
     return history, max(memory) if memory else None
 
 
+def development(history: History) -> dict[str, float]:
+    """Where the scalars of SCoPE have come to, in the mean over the layers; nothing for encodings without them.
+
+    alpha: the absolute value, of queries and keys. gate_span: how far the gate differs between moments of 10 and of 0.1.
+    """
+    last = {name: points[-1][1] for name, points in history.items() if points}
+    alphas = [abs(value) for name, value in last.items() if name.startswith(("alpha_q/", "alpha_k/"))]
+    layers = [name.partition("/")[2] for name in last if name.startswith("gate_at_10/")]
+    spans = [abs(last[f"gate_at_10/{i}"] - last[f"gate_at_0.1/{i}"]) for i in layers if f"gate_at_0.1/{i}" in last]
+    found = {"alpha": alphas, "gate_span": spans}
+    return {name: statistics.fmean(values) for name, values in found.items() if values}
+
+
 def step_seconds(run: Path) -> float:
     """The median time of a training step, without the first ones, which may compile."""
     batch_size = Recipe.from_yaml(run / "recipe.yaml").optimizer.batch_size

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from sightline.evaluation.page import environment
 from sightline.files import write_atomic
-from sightline.study.claims import CLAIMS_HEAD, JudgedClaim, claim_rows, summary_of
+from sightline.study.claims_table import CLAIMS_HEAD, claim_rows, summary_of
 from sightline.study.comparison import TableComparison
+from sightline.study.judging import JudgedClaim
 from sightline.study.table_files import PAIRS_HEAD, pairs_rows
 from sightline.study.tables import Sheet
 
@@ -22,11 +23,17 @@ _TONES = {  # the class of a cell that holds only this
 
 @dataclass(frozen=True)
 class Section:
-    """One table of a study on the page. plots: files by caption."""
+    """One table of a study on the page. plots: files by caption. title: what the name of the table means."""
 
     table: TableComparison
     sheets: Sequence[Sheet]
     plots: Mapping[str, Path]
+    title: str = ""
+
+    @property
+    def heading(self) -> str:
+        names = f"{self.table.study}, {self.table.table}"
+        return f"{names}: {self.title}" if self.title else names
 
 
 def write_page(
@@ -52,7 +59,7 @@ def _content(section: Section) -> dict[str, object]:
     ]
     pairs = [row for compared in section.table.metrics.values() for row in pairs_rows(compared)]
     return {
-        "title": f"{section.table.study}, {section.table.table}",
+        "title": section.heading,
         "method": section.sheets[0].method,
         "sheets": section.sheets,
         "plots": pictures,

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from sightline.evaluation.bootstrap import LEVEL, RESAMPLES
 from sightline.files import write_atomic
 from sightline.names import unique_names
-from sightline.study.claims import claims_markdown, judge_claims, summary_of
+from sightline.study.claims_table import claims_markdown, summary_of
 from sightline.study.comparison import TableComparison, compare_tables
+from sightline.study.judging import judge_claims
 from sightline.study.page import Section, write_page
 from sightline.study.plots import draw_plots
 from sightline.study.results import RunResult
@@ -21,10 +22,19 @@ from sightline.study.tables import Sheet, make_sheets
 REPORT, PAGE, CLAIMS, STATISTICS = "report.md", "report.html", "claims.md", "statistics.json"
 
 
-def write_report(results: Sequence[RunResult], folder: Path, title: str | None = None) -> list[Section]:
+_CLIPS = {  # what the groups of clips are called in a sentence
+    "loss": "for the held-out loss", "video": "generated along their trajectories", "poses": "of these with estimated cameras",
+    "revisit": "closed loops",
+}  # fmt: skip
+
+
+def write_report(
+    results: Sequence[RunResult], folder: Path, title: str | None = None, table_titles: Mapping[str, str] | None = None
+) -> list[Section]:
     """Write everything into the folder of a study; returns its tables, one section for each.
 
-    results: in the order of the tables' rows. title: by default the names of the studies.
+    results: in the order of the tables' rows. title: by default the names of the studies. table_titles: what the names of
+        tables mean, such as reported.
     report.md and report.html hold all tables; tables/ has each as .md, .csv and .tex, with a .csv of its pairs of rows; plots/
     has the pictures; claims.md what the results say about the paper's claims; statistics.json all numbers.
     """
@@ -35,7 +45,8 @@ def write_report(results: Sequence[RunResult], folder: Path, title: str | None =
         sheets = make_sheets(table)
         _write_tables(sheets, table, folder / "tables", name)
         runs = [run for run in results if (run.study, run.table) == (table.study, table.table)]
-        sections.append(Section(table, sheets, draw_plots(table, runs, folder / "plots", name)))
+        plots = draw_plots(table, runs, folder / "plots", name)
+        sections.append(Section(table, sheets, plots, (table_titles or {}).get(table.table, "")))
     claims = judge_claims(results, tables=tables)
     if claims:
         write_atomic(folder / CLAIMS, f"{summary_of(claims)}\n\n{claims_markdown(claims)}")
@@ -64,7 +75,7 @@ def _summary(results: Sequence[RunResult]) -> str:
     finished = [run for run in results if run.failure is None]
     failed = len(results) - len(finished)
     clips = {group: len(names) for run in finished for group, names in run.clips.items()}
-    listed = ", ".join(f"{count} {group}" for group, count in clips.items())
+    listed = ", ".join(f"{count} {_CLIPS.get(group, group)}" for group, count in clips.items())
     failures = f" and {failed} that could not run" if failed else ""
     return f"{len(finished)} finished runs{failures}; clips per run: {listed or 'none'}."
 
@@ -73,7 +84,7 @@ def _report(title: str, sections: Sequence[Section], folder: Path) -> str:
     """All tables and the plots, as Markdown."""
     parts = [f"# {title}"]
     for section in sections:
-        parts += [f"## {section.table.study}, {section.table.table}", section.sheets[0].method]
+        parts += [f"## {section.heading}", section.sheets[0].method]
         for sheet in section.sheets:
             parts += [f"### {sheet.title}", markdown(sheet)]
         parts += [f"![{caption}]({file.relative_to(folder).as_posix()})" for caption, file in section.plots.items()]

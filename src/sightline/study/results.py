@@ -88,9 +88,9 @@ class RunResult:
     learning_rate: the one that was trained with, the best of the row's sweep where there was one.
     history: values over training as (step, value), such as train_loss, loss, alpha_q/3 (layer 3) and gate_at_1/3.
     facts: other numbers of the run: reciprocal_share/3 (of layer 3) and reciprocal_share (mean over layers), the share of the
-        reciprocal product in M = E_q^T E_k, from 0 to 1; encoding_lr_scale, of the learning rate; sweep/RATE, the held-out loss
-        of each trial of the row's sweep, as sweep/0.001x20 for learning_rate x encoding_lr_scale; jobs, the runs that shared
-        the device.
+        reciprocal product in M = E_q^T E_k, from 0 to 1; alpha and gate_span, where the scalars of SCoPE have come to
+        (history.development); encoding_lr_scale, of the learning rate; sweep/RATE, the held-out loss of each trial of the row's
+        sweep, as sweep/0.001x20 for learning_rate x encoding_lr_scale; jobs, the runs that shared the device.
     base: the digest of the weights that it started from (backbones.weights_digest).
     failure: one sentence on why the row could not run; clips, metrics, cost and history are then empty.
     """

@@ -21,7 +21,7 @@ from sightline.errors import SightlineError
 from sightline.files import write_atomic
 from sightline.locks import LockHeldError
 from sightline.study.bases import base_model
-from sightline.study.history import read_history, step_seconds
+from sightline.study.history import development, read_history, step_seconds
 from sightline.study.measure import Measurer, new_parameters, reciprocal_shares
 from sightline.study.plan import TRIAL, Plan, Task, unfinished
 from sightline.study.results import RunResult
@@ -191,6 +191,7 @@ class Worker:
         }
         optimizer = recipe.optimizer
         facts = {"encoding_lr_scale": optimizer.encoding_lr_scale, "jobs": float(self.jobs), **reciprocal_shares(model)}
+        facts |= development(history)
         facts |= {f"sweep/{tried.name}": loss for tried, loss in self.plan.trials(cell).items() if loss is not None}
         if self.keep_models and not (folder / "model").exists():
             export(folder, folder / "model")

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sightline.errors import SightlineError
-from sightline.study.claims import JudgedClaim, judge_claims
+from sightline.study.claims import Claim
+from sightline.study.judging import JudgedClaim, judge_claims
 from sightline.study.page import Section
 from sightline.study.plan import Plan, read_plan
 from sightline.study.report import write_report
@@ -26,15 +27,27 @@ def ordered_results(plan: Plan) -> list[RunResult]:
 def report_folder(plan: Plan) -> list[Section]:
     """Write the report of a study into its folder; returns what it shows. Empty, and nothing written, before the first result."""
     results = ordered_results(plan)
-    return write_report(results, plan.folder, plan.study.title) if results else []
+    titles = {name: table.title for name, table in plan.study.tables.items()}
+    return write_report(results, plan.folder, plan.study.title, titles) if results else []
 
 
-def judge_folders(folders: Sequence[Path]) -> list[JudgedClaim]:
-    """Every claim of the paper, by the results of one or more studies."""
-    results = [run for folder in folders for run in ordered_results(read_plan(folder))]
+def judge_folders(folders: Sequence[Path], claims: Sequence[Claim] | None = None) -> list[JudgedClaim]:
+    """Every claim of a list, by default of the paper, by the results of one or more studies."""
+    results: list[RunResult] = []
+    found: dict[tuple[str, str], Path] = {}  # where the results of each table are
+    for folder in folders:
+        of_folder = ordered_results(read_plan(folder))
+        for table in dict.fromkeys((run.study, run.table) for run in of_folder):
+            if table in found:
+                raise SightlineError(
+                    f"{folder} and {found[table]} both have results of {', '.join(table)}: expected every table once; sightline "
+                    "study merge joins shares, and a study with another budget needs a file, and so a name, of its own."
+                )
+            found[table] = folder
+        results += of_folder
     if not results:
         raise SightlineError("the folders hold no result: expected those of studies with finished runs.")
-    return judge_claims(results, everything=True)
+    return judge_claims(results, claims, everything=True)
 
 
 def printed(sheet: Sheet) -> Printed:
