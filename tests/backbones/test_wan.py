@@ -18,7 +18,7 @@ from sightline.backbones.tiny import tiny_transformer
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.backbones.wan_configs import I2V_A14B, TI2V_5B
 from sightline.cameras.tokens import CameraTokens
-from sightline.encodings import Scope
+from sightline.encodings import Scope, Sweep
 from sightline.encodings.protocol import EncodingLayer
 from sightline.errors import SightlineError
 from tests.conftest import (
@@ -121,6 +121,18 @@ def test_under_a_thousandth_new_parameters_on_the_real_configurations(config, pe
     assert 0 < share < 0.001
     if projection == "linear":
         assert round(100 * share, 3) == percent
+
+
+@pytest.mark.parametrize(
+    "config, percent", [(TI2V_5B.transformer, 0.153), (I2V_A14B.transformer, 0.119)], ids=["5B", "14B"]
+)
+def test_sweep_adds_under_a_five_hundredth_on_the_real_configurations(config, percent):
+    with torch.device("meta"):
+        base = WanTransformer3DModel(**config)
+    old = sum(parameter.numel() for parameter in base.parameters())
+    model = CameraWanTransformer3DModel.from_transformer(base, Sweep())
+    share = sum(parameter.numel() for parameter in model.parameters()) / old - 1
+    assert share < 0.002 and round(100 * share, 3) == percent
 
 
 def test_alpha_has_a_gradient_at_step_0_and_everything_moves_within_three_steps(tokens):

@@ -15,6 +15,7 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.encodings import Sweep, encoding_from_config
 from sightline.encodings.sweep import sweep_features, swept_directions
 from sightline.errors import SightlineError
+from sightline.kernels.scope_reference import scale_gate
 from tests.encodings import geometry as g
 
 DEPTHS, FREQUENCIES = (0.8, 1.6, 3.2, 6.4), (1.0, 4.0)
@@ -113,6 +114,15 @@ def test_the_log_scale_offset_reaches_the_gate_alone():
     before, after = (layer("embed", one, g.GRID)[1] for one in (rows, shifted))
     assert torch.equal(before[..., 90:], after[..., 90:])
     assert (layer.encode(before)[0] - layer.encode(after)[0]).abs().max() > 1e-3
+
+
+def test_a_training_notes_its_alphas_and_its_gate():
+    layer = g.trained(Sweep())
+    metrics = layer.metrics()
+    assert metrics["alpha_q"] == layer.alpha_q.item() and metrics["alpha_k"] == layer.alpha_k.item()
+    for magnitude in (0.1, 1.0, 10.0):
+        gate = scale_gate(torch.tensor([[math.log(magnitude)]]), layer.gate_weights)
+        assert metrics[f"gate_at_{magnitude:g}"] == pytest.approx(gate.mean().item())
 
 
 def test_configs_from_json_are_the_same_settings():

@@ -50,7 +50,7 @@ class List:
             budget = f"{study.steps} steps" if study.steps is not None else f"{study.seconds:g} s"
             counts = (str(len(study.rows)), str(len(study.tables)), str(len(study.seeds)))
             rows.append((name, study.title, *counts, budget))
-        print_table("", ("study", "", "rows", "tables", "seeds", "of a run"), rows)
+        print_table("", ("study", "", "rows", "tables", "seeds", "budget"), rows)
 
 
 @dataclass

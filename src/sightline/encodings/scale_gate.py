@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor, nn
 
 from sightline.encodings.protocol import EncodingLayer
-from sightline.kernels.scope_reference import GateWeights
+from sightline.kernels.scope_reference import GateWeights, scale_gate
 
 
 class GatedLayer(EncodingLayer):
@@ -33,3 +34,12 @@ class GatedLayer(EncodingLayer):
     @property
     def gate_weights(self) -> GateWeights:
         return GateWeights(self.gate_in, self.gate_in_bias, self.gate_out, self.gate_out_bias)
+
+    @torch.no_grad()
+    def gate_metrics(self) -> dict[str, float]:
+        """The gate at |m| = 0.1, 1 and 10, in the mean over the channels."""
+        metrics = {}
+        for magnitude in (0.1, 1.0, 10.0):
+            log_magnitude = torch.full((1, 1), math.log(magnitude), device=self.gate_in.device)
+            metrics[f"gate_at_{magnitude:g}"] = scale_gate(log_magnitude, self.gate_weights).mean().item()
+        return metrics

@@ -30,7 +30,7 @@ from sightline.encodings.protocol import Attend, Encoding
 from sightline.encodings.scale_gate import GatedLayer
 from sightline.errors import SightlineError
 from sightline.kernels import ops
-from sightline.kernels.scope_reference import ScopeWeights, Side, SideWeights, scale_gate, scope_encoding
+from sightline.kernels.scope_reference import ScopeWeights, Side, SideWeights, scope_encoding
 
 FEATURES = 7  # direction 3, unit moment 3, log magnitude 1
 RAW_FEATURES = 6  # direction 3, moment 3
@@ -236,9 +236,4 @@ class ScopeLayer(GatedLayer):
     def metrics(self) -> dict[str, float]:
         """The alphas, and the mean gate at |m| = 0.1, 1 and 10."""
         metrics = {f"alpha_{side}": getattr(self, f"alpha_{side}").item() for side in self.sides}
-        if self.settings.ngi:
-            for magnitude in (0.1, 1.0, 10.0):
-                log_magnitude = torch.full((1, 1), math.log(magnitude), device=self.gate_in.device)
-                gate = scale_gate(log_magnitude, self.gate_weights)
-                metrics[f"gate_at_{magnitude:g}"] = gate.mean().item()
-        return metrics
+        return metrics | (self.gate_metrics() if self.settings.ngi else {})

@@ -144,8 +144,8 @@ class SweepLayer(GatedLayer):
 
     @torch.no_grad()
     def metrics(self) -> dict[str, float]:
-        """The two alphas."""
-        return {"alpha_q": self.alpha_q.item(), "alpha_k": self.alpha_k.item()}
+        """The two alphas, and the mean gate at |m| = 0.1, 1 and 10."""
+        return {"alpha_q": self.alpha_q.item(), "alpha_k": self.alpha_k.item(), **self.gate_metrics()}
 
 
 def sweep_features(
