@@ -75,6 +75,8 @@ def test_an_estimate_counts_what_is_left(tmp_path, capsys):
     _, equal_time, timed = estimate_all(["main", "main-seconds", "efficiency"], Pace(step_seconds=0.1))
     assert (equal_time.trials, equal_time.runs, equal_time.steps) == (0, 42, 42 * 450)
     assert timed.trials == 0 and timed.steps == 27 * 40
+    alone = 30 + 9 * 60 + 27 * 24 * 0.1  # a table's clips, then a compilation for each row, and 24 timed steps for each seed
+    assert timed.seconds == pytest.approx(alone + (9 * 60 + 27 * 40 * 0.1) / 6)
 
 
 @pytest.mark.parametrize("name", ["revisit", "longer", "components", "pe-design", "scale"])

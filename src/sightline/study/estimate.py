@@ -69,7 +69,8 @@ def _estimate(name: str, study: Study, pace: Pace, done: Done) -> Estimate:
         task: (trial_digest(study, task.cell), task.rate) for task in plan.tasks() if task.cell in rows and task.rate
     }
     trials = [task for task, key in keys.items() if key not in done.trials]
-    steps, work = 0, pace.row_seconds * len({task.cell for task in (*trials, *runs)}) + pace.run_seconds * len(runs)
+    measuring = pace.run_seconds * len(runs) if study.measure.groups else 0.0
+    steps, work = 0, measuring + pace.row_seconds * len({task.cell for task in (*trials, *runs)})
     for task in (*trials, *runs):
         count = study.sweep_steps if task.rate else _steps(study, task, pace)
         steps += count
