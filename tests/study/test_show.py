@@ -113,5 +113,8 @@ def test_no_study_starts_from_a_base_that_has_seen_cameras() -> None:
 def test_claims_need_results(tmp_path: Path) -> None:
     from sightline.study.show import judge_folders
 
+    Plan(read_study("debug"), "debug", tmp_path).write_study()
     with pytest.raises(SightlineError, match="hold no result"):
+        judge_folders([tmp_path])
+    with pytest.raises(SightlineError, match="no folder is given"):
         judge_folders([])

@@ -75,7 +75,9 @@ def test_an_estimate_counts_what_is_left(tmp_path, capsys):
     _, equal_time, timed = estimate_all(["main", "main-seconds", "efficiency"], Pace(step_seconds=0.1))
     assert (equal_time.trials, equal_time.runs, equal_time.steps) == (0, 42, 42 * 450)
     assert timed.trials == 0 and timed.steps == 27 * 40
-    alone = 30 + 9 * 60 + 27 * 24 * 0.1  # a table's clips, then a compilation for each row, and 24 timed steps for each seed
+    alone = (
+        30 + 9 * 60 + 27 * 24 * 0.1
+    )  # a table's clips, then a compilation for each row, and 24 timed steps for each seed
     assert timed.seconds == pytest.approx(alone + (9 * 60 + 27 * 40 * 0.1) / 6)
 
 
@@ -121,6 +123,7 @@ def test_the_command_lists_studies_and_refuses_what_it_does_not_know(tmp_path, c
         (["show", str(tmp_path)], "holds no study.json: expected a folder that sightline study run wrote"),
         (["merge"], "no folder is given"),
         (["plan"], "no study is given"),
+        (["claims"], "no folder is given"),
     ):
         assert cli.main(["study", *arguments]) == cli.FAULT
         assert sentence in capsys.readouterr().err

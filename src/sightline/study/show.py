@@ -33,6 +33,8 @@ def report_folder(plan: Plan) -> list[Section]:
 
 def judge_folders(folders: Sequence[Path], claims: Sequence[Claim] | None = None) -> list[JudgedClaim]:
     """Every claim of a list, by default of the paper, by the results of one or more studies."""
+    if not folders:
+        raise SightlineError("no folder is given: expected those of studies, such as outputs/study/main.")
     results: list[RunResult] = []
     found: dict[tuple[str, str], Path] = {}  # where the results of each table are
     for folder in folders:
