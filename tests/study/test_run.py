@@ -217,8 +217,9 @@ def test_a_study_that_was_killed_ten_times_gives_the_same_results(quick, undistu
     killed(plan, run_one.shutil, "rmtree", 0)  # after the result, before its checkpoints are removed
     killed(plan, trainer, "set_learning_rate", 1)  # in the second run
     assert len(read_results(plan.folder)) == 1
+    assert list(plan.folder.glob("locks/*.lock"))
     run_study(plan)
-    assert measured(plan.folder) == undisturbed
+    assert measured(plan.folder) == undisturbed and not list(plan.folder.glob("locks/*.lock"))
 
 
 def test_a_study_goes_on_from_its_small_files_alone(quick, undisturbed, tmp_path):

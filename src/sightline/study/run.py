@@ -29,7 +29,7 @@ from sightline.study.plan import Plan, Task, unfinished
 from sightline.study.results import RESULT, read_result
 from sightline.study.reuse import reuse_results
 from sightline.study.run_one import OutOfTime, Worker
-from sightline.study.shortage import DeviceLost, NoRoom, Presence, lack_of_memory
+from sightline.study.shortage import DeviceLost, NoRoom, Presence, lack_of_memory, remove_left_locks
 from sightline.worlds.batches import available_cores
 
 _POLL = 0.5  # seconds between two looks for a task, or for a result to report
@@ -61,6 +61,7 @@ def run_study(
     with locked(plan.folder, expected="a new folder, or that of the same study"):
         plan.write_study()
         plan.forget_failures()
+        remove_left_locks(plan.folder / "locks")
         if reuse and (copied := reuse_results(plan, reuse)):
             logging.getLogger("sightline").info("took %d results from other studies", copied)
         with _reporting(plan):

@@ -68,6 +68,12 @@ class Presence:
         return any(_is_held(file) for file in self._locks.glob("working-*.lock") if file != self._file)
 
 
+def remove_left_locks(locks: Path) -> None:
+    """Delete the lock files of processes that were killed."""
+    for file in locks.glob("*.lock"):
+        _is_held(file)
+
+
 def _is_held(file: Path) -> bool:
     try:
         with hold_lock(file, file, patience=0.0):
