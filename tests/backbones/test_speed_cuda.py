@@ -42,7 +42,7 @@ def test_a_product_in_fp8_is_its_reference(bias, compiled):
     call = torch.compile(layer) if compiled else layer
     rows, scales = reference.quantize_rows(x, False)
     expected = reference.fp8_product(rows, scales, layer.weight, layer.weight_scales, layer.bias).view(2, 333, 1024)
-    assert relative(call(x), expected) < 5e-3  # sums in another order, rounded to bfloat16
+    assert relative(call(x), expected) < 1e-2  # GPUs sum FP8 products with about 14 bits, which is 0.5 % at this width
     assert relative(call(x), linear(x)) < 0.05
     gelu = nn.functional.gelu(x.float(), approximate="tanh").bfloat16()
     assert relative(layer.after_gelu(x), layer(gelu)) < 0.02
