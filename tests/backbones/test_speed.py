@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 import sightline as sl
@@ -19,6 +20,7 @@ from sightline.backbones.tiny import tiny_by_name
 from sightline.backbones.wan_configs import I2V_A14B, TI2V_5B
 from sightline.errors import SightlineError
 from sightline.images import psnr
+from sightline.kernels import ops, reference
 
 CPU = torch.device("cpu")
 
@@ -125,10 +127,9 @@ def test_products_in_fp8_lie_within_three_percent():
 
 
 def test_adapters_keep_their_precision():
-    from peft import LoraConfig
-
+    peft = pytest.importorskip("peft")
     model = wide_model()
-    model.add_adapter(LoraConfig(r=256, target_modules=["attn1.to_q"], init_lora_weights=False))
+    model.add_adapter(peft.LoraConfig(r=256, target_modules=["attn1.to_q"], init_lora_weights=False))
     exact = output(model)
     assert to_fp8(model.blocks, CPU) == 3 * 5  # the layer below an adapter stays as it is, too
     assert type(model.blocks[0].attn1.to_q.lora_A["default"]) is nn.Linear
@@ -153,6 +154,27 @@ def test_fused_kernels_fp8_and_a_compiler_agree_with_fp8_alone():
     fused = output(model)
     compile_blocks(model, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(output(model), fused)
+
+
+@pytest.mark.skipif(not kernels.INTERPRETED, reason="Triton's interpreter is off")
+def test_query_key_and_value_share_their_input_in_fp8(monkeypatch):
+    model, rounded, quantize_rows = wide_model(1), [], ops.quantize_rows
+    to_fp8(model.blocks, CPU)
+    sl.accelerate(model)
+    monkeypatch.setattr(ops, "quantize_rows", lambda x, gelu: rounded.append(gelu) or quantize_rows(x, gelu))
+    output(model)
+    # Of self-attention the input and the output, and those of both layers of the feed-forward.
+    assert rounded == [False, False, False, True]
+
+
+def test_torch_accepts_fp8_products_in_this_layout_on_a_gpu():
+    """torch's own checks of strides, sizes and dtypes, which need no GPU."""
+    with FakeTensorMode(), torch.device("cuda"):
+        for tokens in (1, 333, 8190):
+            rows, scales = torch.empty(tokens, 48, dtype=reference.FP8), torch.empty(tokens, 1)
+            weight, bias = torch.empty(32, 48, dtype=reference.FP8), torch.empty(32, dtype=torch.bfloat16)
+            product = ops.fp8_product(rows, scales, weight, torch.empty(1, 32), bias)
+            assert product.shape == (tokens, 32) and product.dtype == torch.bfloat16 and product.is_cuda
 
 
 @torch.no_grad()
