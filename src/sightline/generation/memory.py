@@ -183,7 +183,9 @@ def _largest_block(part: nn.Module) -> int:
 def _beside_blocks(transformer: nn.Module) -> int:
     """Parameters outside its lists of blocks."""
     lists = [child for child in transformer.children() if isinstance(child, nn.ModuleList)]
-    return sum(p.numel() for p in transformer.parameters()) - sum(p.numel() for part in lists for p in part.parameters())
+    return sum(p.numel() for p in transformer.parameters()) - sum(
+        p.numel() for part in lists for p in part.parameters()
+    )
 
 
 def _power_of_two(size: int) -> int:
