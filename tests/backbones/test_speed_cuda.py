@@ -13,6 +13,7 @@ from sightline.backbones.fast_vae import decode_in_bfloat16
 from sightline.backbones.narrow_linear import Fp8Linear
 from sightline.backbones.speed import FilmSpeed, running, set_speed
 from sightline.backbones.tiny import tiny_by_name
+from sightline.bench.models import cast_as_loaded
 from sightline.generation.offload import offload_groups
 from sightline.images import psnr
 from sightline.kernels import reference, why_no_fp8
@@ -69,11 +70,7 @@ def pipeline(level: str, films: int = 1):
         "ffn_dim": 512,
     }
     torch.manual_seed(0)
-    pipe.register_modules(transformer=type(pipe.transformer).from_config(config).eval())
-    kept = set(pipe.transformer._keep_in_fp32_modules)
-    for name, parameter in pipe.transformer.named_parameters():  # as from_pretrained does
-        if not kept & set(name.split(".")):
-            parameter.data = parameter.data.to(torch.bfloat16)
+    pipe.register_modules(transformer=cast_as_loaded(type(pipe.transformer).from_config(config).eval(), torch.bfloat16))
     return set_speed(pipe.to(GPU), level, films=films)
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
+from diffusers import WanTransformer3DModel
 
 from benchmarks import cost_growth, efficiency_5b, film_5b, profile_step
 from sightline.backbones import fused, narrow_linear
+from sightline.backbones.wan_configs import TI2V_5B
 from sightline.bench import run
 from sightline.bench.clocks import medians
 from sightline.bench.models import METHODS, MODES, Setting, call_arguments, random_base, variant
+from sightline.bench.random_pipeline import random_pipeline
 from sightline.bench.run import all_rows, deviation
 from sightline.cli import main
 from sightline.errors import SightlineError
@@ -183,6 +187,18 @@ def test_sana_wm_and_settings_of_a_method_are_timed(tmp_path, capsys):
     for wrong in (["--methods", "scope"], ["--methods", "stock", "--what", "training"]):
         assert main([*arguments, "--model", "sana-wm", *wrong]) == 2
     assert "expected --what inference --methods stock --modes eager compiled." in capsys.readouterr().err
+
+
+def test_a_random_pipeline_has_the_dtypes_of_a_loaded_one(tmp_path):
+    transformer = {**TI2V_5B.transformer, **film_5b._TINY}
+    small = replace(TI2V_5B, transformer=transformer, vae={**TI2V_5B.vae, "base_dim": 4, "decoder_base_dim": 4})
+    pipe = random_pipeline(small, torch.device("cpu"))
+    pipe.transformer.save_pretrained(tmp_path)
+    loaded = WanTransformer3DModel.from_pretrained(tmp_path, torch_dtype=torch.bfloat16)
+    made = {name: tensor.dtype for name, tensor in pipe.transformer.named_parameters()}
+    assert made == {name: tensor.dtype for name, tensor in loaded.named_parameters()}
+    assert {buffer.dtype for buffer in pipe.transformer.buffers()} == {buffer.dtype for buffer in loaded.buffers()}
+    assert pipe.vae.dtype == torch.float32 and pipe.transformer.dtype == torch.bfloat16
 
 
 def test_a_rehearsal_of_whole_films_reports_every_row(tmp_path, monkeypatch):

@@ -119,10 +119,7 @@ def encoding(method: str, setting: Setting) -> Encoding | None:
 def random_base(setting: Setting, device: torch.device) -> WanTransformer3DModel:
     """The stock model with random weights, in the setting's dtype except for what from_pretrained keeps in float32."""
     with torch.device("meta"):
-        model = WanTransformer3DModel(**setting.config)
-    for name, parameter in model.named_parameters():
-        if not any(part in name for part in model._keep_in_fp32_modules):
-            parameter.data = parameter.data.to(setting.dtype)
+        model = cast_as_loaded(WanTransformer3DModel(**setting.config), setting.dtype)
     model.to_empty(device=device)
     model.rope = _rope(setting).to(device)
     with torch.no_grad():
@@ -132,6 +129,15 @@ def random_base(setting: Setting, device: torch.device) -> WanTransformer3DModel
             else:
                 parameter.normal_(0, 0.02)
     return model.eval()
+
+
+def cast_as_loaded(model: Any, dtype: torch.dtype) -> Any:
+    """Give a model, in place, the dtypes of `from_pretrained(torch_dtype=dtype)`; some parts and all buffers stay in float32."""
+    kept = set(model._keep_in_fp32_modules)
+    for name, parameter in model.named_parameters():
+        if not kept & set(name.split(".")):
+            parameter.data = parameter.data.to(dtype)
+    return model
 
 
 def variant(base: WanTransformer3DModel, method: str, mode: Mode, setting: Setting) -> Any:
