@@ -33,7 +33,7 @@ several=()
 for one in $parts; do
     case $one in
         # Those of a CPU show that a compiler of this version makes one graph for all blocks.
-        tests) part tests 180 "$python" -m pytest -q --tb=short "${several[@]}" tests/backbones/test_speed_cuda.py \
+        tests) part tests 180 env TORCHINDUCTOR_COMPILE_THREADS=1 "$python" -m pytest -q --tb=short "${several[@]}" tests/backbones/test_speed_cuda.py \
             tests/kernels/test_quantize.py tests/backbones/test_speed.py tests/generation/test_speed.py ;;
         film) film film 470 --steps "${STEPS:-50}" ;;
         step) part step 120 "$python" -m sightline bench --model 5b --what inference --methods stock scope -o "$out/step" \
