@@ -191,6 +191,24 @@ def test_the_vae_decodes_in_bfloat16_with_and_without_tiles():
     assert vae.decode(latents, return_dict=False)[0].dtype == torch.float32
 
 
+@torch.no_grad()
+def test_the_vae_s_large_convolutions_get_channels_last():
+    vae, others = tiny().vae, []  # layers whose input must be reordered
+    decode_in_bfloat16(vae)
+
+    def note(layer: nn.Module, inputs: tuple) -> None:
+        x, first_frame = inputs[0], inputs[0].ndim == 4 and len(inputs[0]) == 1  # later ones come in twos or fours
+        layout = torch.channels_last_3d if x.ndim == 5 else torch.channels_last
+        if not first_frame and not x.is_contiguous(memory_format=layout):
+            others.append(layer)
+
+    for layer in vae.decoder.modules():
+        if isinstance(layer, (nn.Conv2d, nn.Conv3d)):
+            layer.register_forward_pre_hook(note)
+    vae.decode(torch.randn(1, vae.config.z_dim, 3, 4, 4))
+    assert not others
+
+
 def test_blocks_share_what_was_compiled_and_a_cache_stays_outside():
     from torch._dynamo.testing import CompileCounter
 
