@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from accelerate import cpu_offload
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
@@ -140,7 +141,7 @@ def test_gelu_is_applied_while_the_input_of_a_layer_is_rounded():
     torch.manual_seed(0)
     layer, x = Fp8Linear(nn.Linear(64, 32), CPU), torch.randn(2, 5, 64)
     expected = layer(nn.functional.gelu(x, approximate="tanh"))
-    assert relative(layer.after_gelu(x), expected) < 1e-2
+    assert relative(layer(x, gelu=True), expected) < 1e-2
 
 
 @pytest.mark.skipif(not kernels.INTERPRETED, reason="Triton's interpreter is off")
@@ -165,6 +166,23 @@ def test_query_key_and_value_share_their_input_in_fp8(monkeypatch):
     output(model)
     # Of self-attention the input and the output, and those of both layers of the feed-forward.
     assert rounded == [False, False, False, True]
+
+
+@pytest.mark.skipif(not kernels.INTERPRETED, reason="Triton's interpreter is off")
+def test_layers_in_fp8_are_called_where_hooks_bring_their_weights():
+    """As `--offload sequential` does, and `group` where an encoding runs before the first block."""
+    model = wide_model(1)
+    to_fp8(model.blocks, CPU)
+    sl.accelerate(model)
+    called: list[str] = []
+    layers = {name: layer for name, layer in model.named_modules() if isinstance(layer, Fp8Linear)}
+    expected = output(model)
+    for name, layer in layers.items():
+        layer.register_forward_pre_hook(lambda _layer, _inputs, name=name: called.append(name))
+    cpu_offload(model, CPU, offload_buffers=True)  # weights are on the meta device until a layer is called
+    assert layers["blocks.0.attn1.to_q"].weight.is_meta
+    torch.testing.assert_close(output(model), expected)
+    assert sorted(called) == sorted(layers)
 
 
 def test_torch_accepts_fp8_products_in_this_layout_on_a_gpu():

@@ -87,7 +87,7 @@ def _project(attn: WanAttention, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor
         projected: tuple[Tensor, Tensor, Tensor] = _get_qkv_projections(attn, hidden, None)
         return projected
     rounded = ops.quantize_rows(hidden, False)
-    query, key, value = (layer.product(rounded, hidden) for layer in layers)
+    query, key, value = (layer(hidden, rounded=rounded) for layer in layers)
     return query, key, value
 
 
@@ -164,7 +164,7 @@ class WanTransformerBlock(wan.WanTransformerBlock):
         """Without gradients, the GELU of these widest activations of the model is applied before they are stored."""
         first, *rest = self.ffn.net
         if isinstance(getattr(first, "proj", None), Fp8Linear) and isinstance(rest[-1], Fp8Linear):
-            return rest[-1].after_gelu(first.proj(x))
+            return rest[-1](first.proj(x), gelu=True)
         if torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type) or not _is_tanh_gelu(first, x):
             return self.ffn(x)
         x = ops.linear_gelu(x, first.proj.weight, first.proj.bias)
