@@ -76,8 +76,15 @@ def can_fuse(encoding: EncodingLayer) -> bool:
 
 
 def _weights_beside(attn: WanAttention, hidden: Tensor) -> bool:
-    """Whether the kernels can take these hidden states, and the layer's weights are on the same device."""
-    return usable(hidden) and attn.norm_q.weight.device == hidden.device
+    """Whether the kernels can take these hidden states, and the weights of the layer's norms."""
+    return usable(hidden) and _is_beside(attn.norm_q, hidden) and _is_beside(attn.norm_k, hidden)
+
+
+def _is_beside(layer: Any, x: Tensor) -> bool:
+    """Whether a layer's weights can be used without calling it: they are on the device of x, and no hook brings them there when
+    the layer is called, or takes them away. Weights that such a hook fetches in advance may not have arrived yet."""
+    hooked = hasattr(layer, "_diffusers_hook") or hasattr(layer, "_hf_hook")
+    return not hooked and bool(layer.weight.device == x.device)
 
 
 def _project(attn: WanAttention, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # [B, N, dim] -> 3 x [B, N, dim]
@@ -174,7 +181,7 @@ class WanTransformerBlock(wan.WanTransformerBlock):
 
     def _before_text(self, x: Tensor) -> Tensor:
         norm = self.norm2
-        if not isinstance(norm, nn.LayerNorm) or norm.weight.device != x.device:
+        if not isinstance(norm, nn.LayerNorm) or not _is_beside(norm, x):
             return norm(x.float()).type_as(x)
         # The norm's own weights serve as a table of one row.
         first = _rows(torch.zeros(1, 1, dtype=torch.int32, device=x.device), x)
@@ -186,7 +193,7 @@ def _is_tanh_gelu(layer: nn.Module, x: Tensor) -> bool:
     proj = getattr(layer, "proj", None)
     if type(layer) is not GELU or layer.approximate != "tanh" or type(proj) is not nn.Linear or proj.bias is None:
         return False
-    return proj.weight.device == x.device and proj.weight.dtype == proj.bias.dtype == x.dtype
+    return _is_beside(proj, x) and proj.weight.dtype == proj.bias.dtype == x.dtype
 
 
 def _rows(index: Tensor, x: Tensor) -> Tensor:  # [B or 1, 1] -> [B, N], without memory
