@@ -18,6 +18,7 @@ import logging
 import sys
 import tempfile
 import time
+import traceback
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -40,21 +41,23 @@ from sightline.timing import GB, peak_gpu_gib, peak_process_gib, reset_peak_memo
 from sightline.video import can_write_mp4
 
 Row = Literal["stock", "stock-compiled", "exact", "fast", "fast-uncompiled", "faster", "fastest"]
-ROWS: tuple[Row, ...] = ("stock", "stock-compiled", "exact", "fast", "fast-uncompiled", "faster", "fastest")
+# What matters most comes first: a run that is stopped keeps the rows that it has.
+ROWS: tuple[Row, ...] = ("stock", "fast", "fast-uncompiled", "stock-compiled", "faster", "exact", "fastest")
 _MANY = 10**6  # films, for which compilation always repays
 _TINY = {"num_attention_heads": 8, "attention_head_dim": 16, "num_layers": 3, "ffn_dim": 32, "text_dim": 32}
 
 
 @dataclass(frozen=True)
 class FilmCost:
-    """Seconds and memory of one film. rest: everything outside the transformers. latents_off: RMS of the difference from the
-    latents of the row without a fast path, over their RMS."""
+    """Seconds and memory of one film. rest: everything outside the transformers; decoding: of it, from their last pass to frames
+    in main memory. latents_off: RMS of the difference from the latents of the row without a fast path, over their RMS."""
 
     row: str
     used: str
     seconds: float
     transformer: float
     rest: float
+    decoding: float
     mp4: float | None
     first_film: float
     peak_gib: float
@@ -82,19 +85,17 @@ def main(
     failed: dict[str, str] = {}
     output.mkdir(parents=True, exist_ok=True)
     for row in rows:
-        pipe = _pipeline(config, row, device, offload)
-        # The limit holds from here on: the pipeline was made before, with all of the GPU.
-        if memory is not None and device.type == "cuda":
-            torch.cuda.set_per_process_memory_fraction(memory * GB / torch.cuda.mem_get_info(device)[1], device)
+        pipe: Any = None
         try:
+            pipe = _pipeline(config, row, device, offload)
+            # The limit holds from here on: the pipeline was made before, with all of the GPU.
+            if memory is not None and device.type == "cuda":
+                torch.cuda.set_per_process_memory_fraction(memory * GB / torch.cuda.mem_get_info(device)[1], device)
             cost, latents[row] = _measure(pipe, row, film, steps, device)
-        except (
-            RuntimeError,
-            sl.SightlineError,
-        ) as error:  # out of memory, or a refused operation: the other rows go on
+            costs.append(cost)
+        except Exception as error:  # out of memory, or what a compiler or a kernel refuses: the other rows go on
+            traceback.print_exc()
             failed[row] = (str(error).splitlines() or [type(error).__name__])[0]
-            print(json.dumps({"row": row, "failed": failed[row]}), flush=True)
-            continue
         finally:
             del pipe
             gc.collect()
@@ -102,9 +103,8 @@ def main(
             if device.type == "cuda":
                 torch.cuda.empty_cache()
                 torch.cuda.set_per_process_memory_fraction(1.0, device)
-        base = latents.get("stock" if row.startswith("stock") else "exact")
-        costs.append(replace(cost, latents_off=None if base is None else _off(latents[row], base)))
-        print(json.dumps(asdict(costs[-1])), flush=True)
+        costs = [replace(cost, latents_off=_off(latents, cost.row)) for cost in costs]
+        print(json.dumps({"row": row, "failed": failed[row]} if row in failed else asdict(costs[-1])), flush=True)
         settings = {"model": model, "layers": config.transformer["num_layers"], "steps": steps, "offload": offload,
                     "video": [num_frames, height, width], "memory_gb": memory, "mp4": can_write_mp4(),
                     "guidance_scale": guidance_scale, "device": torch.cuda.get_device_name() if not tiny else "cpu",
@@ -147,30 +147,31 @@ def _measure(pipe: Any, row: Row, film: dict[str, Any], steps: int, device: torc
         last["latents"] = tensors["latents"]
         return tensors
 
-    def make(number: int) -> tuple[float, float | None]:
+    def make(number: int) -> tuple[float, float, float | None]:  # of the film, of decoding, of the mp4
         started = synchronized_time(device)
         video = sl.generate(
             pipe, image, "a room", num_inference_steps=number, blind=row.startswith("stock"), callback_on_step_end=keep, **film
         )  # fmt: skip
+        decoding = clock.since_the_last()
         decoded = synchronized_time(device)
         if not can_write_mp4():
-            return decoded - started, None
+            return decoded - started, decoding, None
         with tempfile.TemporaryDirectory() as folder:
             sl.save_video(video, Path(folder) / "film.mp4", fps=trajectory.fps)
         ended = synchronized_time(device)
-        return ended - started, ended - decoded
+        return ended - started, decoding, ended - decoded
 
-    first_film, _ = make(min(2, steps))
+    first_film, _, _ = make(min(2, steps))
     clock.clear()
     reset_peak_memory(device)
-    seconds, mp4 = make(steps)
+    seconds, decoding, mp4 = make(steps)
     transformer = clock.seconds()
     peak = peak_gpu_gib(device) or peak_process_gib()
     used = speed_of_film(pipe, ModelInfo.of(pipe), trajectory, steps, film["guidance_scale"]).describe()
     used = (
         f"diffusers, {'compiled blocks' if row == 'stock-compiled' else 'eager'}" if row.startswith("stock") else used
     )
-    rounded = [round(value, 3) for value in (seconds, transformer, seconds - transformer)]
+    rounded = [round(value, 3) for value in (seconds, transformer, seconds - transformer, decoding)]
     cost = FilmCost(
         row, used, *rounded, None if mp4 is None else round(mp4, 3), round(first_film, 3), round(peak, 3), None
     )
@@ -198,6 +199,15 @@ class _TransformerClock:
     def clear(self) -> None:
         self.marks.clear()
 
+    def since_the_last(self) -> float:
+        """Seconds since the last call ended, when the device has finished its work."""
+        self._mark()
+        now = self.marks.pop()
+        if not self.is_cuda:
+            return float(now - self.marks[-1])
+        now.synchronize()
+        return float(self.marks[-1].elapsed_time(now)) / 1000
+
     def seconds(self) -> float:
         pairs = zip(self.marks[::2], self.marks[1::2], strict=True)
         if self.is_cuda:
@@ -205,14 +215,20 @@ class _TransformerClock:
         return sum(after - before for before, after in pairs)
 
 
-def _off(latents: Tensor, base: Tensor) -> float:
-    return round(float((latents - base).square().mean().sqrt() / base.square().mean().sqrt()), 5)
+def _off(latents: dict[str, Tensor], row: str) -> float | None:
+    """None until the row without a fast path has run."""
+    base = latents.get("stock" if row.startswith("stock") else "exact")
+    if base is None:
+        return None
+    return round(float((latents[row] - base).square().mean().sqrt() / base.square().mean().sqrt()), 5)
 
 
 def _write(costs: list[FilmCost], settings: dict[str, Any], output: Path) -> None:
     """After every row, so that a run that is stopped keeps what it has."""
     document = {**settings, "rows": [asdict(cost) for cost in costs]}
     (output / "film.json").write_text(json.dumps(document, indent=1) + "\n")
+    if not costs:
+        return
     video = " x ".join(map(str, settings["video"][1:] + settings["video"][:1]))
     title = f"{settings['model']}, {settings['layers']} layers, {video}, {settings['steps']} steps"
     panels = [BarPanel(f"{title}: the film", [(cost.row, cost.seconds) for cost in costs])]

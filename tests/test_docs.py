@@ -114,6 +114,17 @@ def test_every_identifier_is_in_the_code(page):
     assert not [code for code in quoted if not set(code.split(".")) <= words]
 
 
+def test_the_default_speed_is_the_one_that_the_pages_name():
+    default = re.search(r'^DEFAULT_SPEED: Speed = "(\w+)"', (SOURCE / "speed_levels.py").read_text(), re.M)
+    assert default is not None
+    named = {
+        "docs/performance.md": f"| `{default[1]}` (the default) |",
+        "docs/generation.md": f"`{default[1]}` (default)",
+    }
+    assert all((ROOT / page).read_text().count(words) == 1 for page, words in named.items())
+    assert ("the exact default" in (ROOT / "README.md").read_text()) == (default[1] == "exact")
+
+
 def anchors(page: Path) -> set[str]:
     """The anchors that GitHub gives to the headings of a page."""
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)

@@ -185,6 +185,20 @@ def test_fused_projections_offloading_and_more_timesteps_than_a_table_takes(toke
     fast(**inputs)
 
 
+def test_layers_whose_weights_a_hook_moves_are_called(tokens):
+    """Weights that such a hook fetches in advance are on the device before they have arrived."""
+    model, fast = pair(encoding=Scope())
+    fast.enable_group_offload(DEVICE, offload_type="leaf_level")
+    moved = {name: layer for name, layer in fast.blocks.named_modules() if hasattr(layer, "_diffusers_hook")}
+    called: list[str] = []
+    for name, layer in moved.items():
+        layer.register_forward_pre_hook(lambda _layer, _inputs, name=name: called.append(name))
+    with torch.no_grad():
+        quick, eager = run(fast, tokens, per_token_time=True), run(model, tokens, per_token_time=True)
+    assert "0.ffn.net.0.proj" in moved and apart(quick, eager) < ROUNDING[torch.float32]
+    assert {name for name, layer in moved.items() if list(layer.parameters(recurse=False))} <= set(called)
+
+
 @pytest.mark.parametrize("config", [FirstBlockCacheConfig(threshold=0.0), MagCacheConfig(calibrate=True)])
 def test_caches_that_know_blocks_by_their_class(config, tokens):
     model, fast = pair(encoding=Scope())

@@ -9,16 +9,15 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import sightline as sl
-from sightline import kernels
 from sightline.backbones import speed
 from sightline.backbones.fast_vae import ChannelsLastNorm, decode_in_bfloat16
 from sightline.backbones.flops import forward_flops
-from sightline.backbones.narrow_linear import Bfloat16Linear, Fp8Linear, to_bfloat16, to_fp8
 from sightline.backbones.speed import FilmSpeed, compile_blocks, film_speed, running, set_speed, speed_of
 from sightline.backbones.tiny import tiny_by_name
 from sightline.backbones.wan_configs import I2V_A14B, TI2V_5B
 from sightline.errors import SightlineError
 from sightline.images import psnr
+from tests.backbones.wide import inputs, output, relative, wide_model
 
 CPU = torch.device("cpu")
 
@@ -33,34 +32,6 @@ def tiny():
     pipe = tiny_by_name("tiny:ti2v-5b")
     pipe.set_progress_bar_config(disable=True)
     return pipe
-
-
-def wide_model(layers: int = 3) -> nn.Module:
-    """Wide enough that its linear layers count as large."""
-    torch.manual_seed(0)
-    return speed.WanTransformer3DModel(
-        num_attention_heads=4, attention_head_dim=64, ffn_dim=512, num_layers=layers, text_dim=32, in_channels=4, out_channels=4,
-        freq_dim=32, rope_max_seq_len=32,
-    ).eval()  # fmt: skip
-
-
-def inputs(batch: int = 1) -> dict:
-    generator = torch.Generator().manual_seed(1)
-    return {
-        "hidden_states": torch.randn(batch, 4, 2, 8, 8, generator=generator),
-        "timestep": torch.full((batch,), 500.0),
-        "encoder_hidden_states": torch.randn(batch, 6, 32, generator=generator),
-        "return_dict": False,
-    }
-
-
-@torch.no_grad()
-def output(model: nn.Module) -> torch.Tensor:
-    return model(**inputs())[0]
-
-
-def relative(one: torch.Tensor, other: torch.Tensor) -> float:
-    return float((one - other).square().mean().sqrt() / other.square().mean().sqrt())
 
 
 def film(pipe, **options) -> np.ndarray:
@@ -105,56 +76,6 @@ def test_what_is_used_is_said_once(bfloat16_cpu, caplog):
     assert lines == ["speed fast: VAE decoding in bfloat16"]  # its linear layers are too small to gain
 
 
-def test_products_in_bfloat16_differ_by_rounding():
-    model = wide_model()
-    exact = output(model)
-    assert to_bfloat16(model.blocks) == 3 * 8  # all but the keys and values of the prompt
-    assert type(model.blocks[0].attn2.to_k) is nn.Linear and type(model.blocks[0].ffn.net[2]) is Bfloat16Linear
-    fast = output(model)
-    assert fast.dtype == torch.float32 and 0 < relative(fast, exact) < 0.01
-
-
-def test_products_in_fp8_lie_within_three_percent():
-    model = wide_model()
-    exact = output(model)
-    assert to_fp8(model.blocks, CPU) == 3 * 6  # self-attention and feed-forward
-    assert type(model.blocks[0].attn2.to_q) is nn.Linear
-    layer = model.blocks[0].attn1.to_q
-    assert type(layer) is Fp8Linear and layer.weight.dtype == torch.float8_e4m3fn
-    assert 0 < relative(output(model), exact) < 0.03
-
-
-def test_adapters_keep_their_precision():
-    from peft import LoraConfig
-
-    model = wide_model()
-    model.add_adapter(LoraConfig(r=256, target_modules=["attn1.to_q"], init_lora_weights=False))
-    exact = output(model)
-    assert to_fp8(model.blocks, CPU) == 3 * 5  # the layer below an adapter stays as it is, too
-    assert type(model.blocks[0].attn1.to_q.lora_A["default"]) is nn.Linear
-    assert 0 < relative(output(model), exact) < 0.03
-
-
-def test_gelu_is_applied_while_the_input_of_a_layer_is_rounded():
-    torch.manual_seed(0)
-    layer, x = Fp8Linear(nn.Linear(64, 32), CPU), torch.randn(2, 5, 64)
-    expected = layer(nn.functional.gelu(x, approximate="tanh"))
-    assert relative(layer.after_gelu(x), expected) < 1e-2
-
-
-@pytest.mark.skipif(not kernels.INTERPRETED, reason="Triton's interpreter is off")
-def test_fused_kernels_fp8_and_a_compiler_agree_with_fp8_alone():
-    """What `faster` turns on, with the kernels in Triton's interpreter and the graph that a compiler captures."""
-    model = wide_model(2)
-    to_fp8(model.blocks, CPU)
-    expected = output(model)
-    sl.accelerate(model)
-    assert relative(output(model), expected) < 0.01  # the GELU is not rounded before it becomes FP8
-    fused = output(model)
-    compile_blocks(model, backend="aot_eager", fullgraph=True)
-    torch.testing.assert_close(output(model), fused)
-
-
 @torch.no_grad()
 def test_the_vae_decodes_in_bfloat16_with_and_without_tiles():
     vae = tiny().vae
@@ -167,6 +88,24 @@ def test_the_vae_decodes_in_bfloat16_with_and_without_tiles():
     assert fast.dtype == torch.float32 and relative(fast, exact) < 0.02
     vae.enable_tiling()
     assert vae.decode(latents, return_dict=False)[0].dtype == torch.float32
+
+
+@torch.no_grad()
+def test_the_vae_s_large_convolutions_get_channels_last():
+    vae, others = tiny().vae, []  # layers whose input must be reordered
+    decode_in_bfloat16(vae)
+
+    def note(layer: nn.Module, inputs: tuple) -> None:
+        x, first_frame = inputs[0], inputs[0].ndim == 4 and len(inputs[0]) == 1  # later ones come in twos or fours
+        layout = torch.channels_last_3d if x.ndim == 5 else torch.channels_last
+        if not first_frame and not x.is_contiguous(memory_format=layout):
+            others.append(layer)
+
+    for layer in vae.decoder.modules():
+        if isinstance(layer, (nn.Conv2d, nn.Conv3d)):
+            layer.register_forward_pre_hook(note)
+    vae.decode(torch.randn(1, vae.config.z_dim, 3, 4, 4))
+    assert not others
 
 
 def test_blocks_share_what_was_compiled_and_a_cache_stays_outside():

@@ -12,11 +12,15 @@ from sightline.backbones import speed
 from sightline.backbones.fast_vae import decode_in_bfloat16
 from sightline.backbones.narrow_linear import Fp8Linear
 from sightline.backbones.speed import FilmSpeed, running, set_speed
+from sightline.backbones.stock import experts
 from sightline.backbones.tiny import tiny_by_name
+from sightline.bench.models import cast_as_loaded
+from sightline.generation.model import Model, ModelOptions
 from sightline.generation.offload import offload_groups
 from sightline.images import psnr
 from sightline.kernels import reference, why_no_fp8
 from sightline.speed_levels import SPEEDS
+from tests.conftest import wake
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 GPU = torch.device("cuda")
@@ -42,10 +46,10 @@ def test_a_product_in_fp8_is_its_reference(bias, compiled):
     call = torch.compile(layer) if compiled else layer
     rows, scales = reference.quantize_rows(x, False)
     expected = reference.fp8_product(rows, scales, layer.weight, layer.weight_scales, layer.bias).view(2, 333, 1024)
-    assert relative(call(x), expected) < 5e-3  # sums in another order, rounded to bfloat16
+    assert relative(call(x), expected) < 1e-2  # GPUs sum FP8 products with about 14 bits, which is 0.5 % at this width
     assert relative(call(x), linear(x)) < 0.05
     gelu = nn.functional.gelu(x.float(), approximate="tanh").bfloat16()
-    assert relative(layer.after_gelu(x), layer(gelu)) < 0.02
+    assert relative(layer(x, gelu=True), layer(gelu)) < 0.02
 
 
 @torch.no_grad()
@@ -57,30 +61,23 @@ def test_the_vae_decodes_in_bfloat16():
     assert relative(vae.decode(latents, return_dict=False)[0], exact) < 0.02
 
 
-def pipeline(level: str, films: int = 1):
-    """Wide enough for FP8, and with blocks enough for a cache."""
-    pipe = sl.attach_camera(tiny_by_name("tiny:ti2v-5b"), sl.Scope())
+def pipeline(level: str, films: int = 1, name: str = "ti2v-5b"):
+    """Wide enough for FP8, with blocks enough for a cache, and with a camera that matters."""
+    pipe = sl.attach_camera(tiny_by_name(f"tiny:{name}"), sl.Scope())
     pipe.set_progress_bar_config(disable=True)
-    config = {
-        **pipe.transformer.config,
-        "num_layers": 3,
-        "attention_head_dim": 64,
-        "num_attention_heads": 4,
-        "ffn_dim": 512,
-    }
-    torch.manual_seed(0)
-    pipe.register_modules(transformer=type(pipe.transformer).from_config(config).eval())
-    kept = set(pipe.transformer._keep_in_fp32_modules)
-    for name, parameter in pipe.transformer.named_parameters():  # as from_pretrained does
-        if not kept & set(name.split(".")):
-            parameter.data = parameter.data.to(torch.bfloat16)
+    width = {"num_layers": 3, "attention_head_dim": 64, "num_attention_heads": 4, "ffn_dim": 512}
+    for part, model in experts(pipe).items():
+        torch.manual_seed(0)
+        wide = wake(type(model).from_config({**model.config, **width}).eval(), alpha=0.3)
+        pipe.register_modules(**{part: cast_as_loaded(wide, torch.bfloat16)})
     return set_speed(pipe.to(GPU), level, films=films)
 
 
-def film(pipe) -> np.ndarray:
+def film(pipe, **options) -> np.ndarray:
     trajectory = sl.moves.pan(20, frames=9, width=64, height=64)
     image = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
-    return sl.generate(pipe, image, "a room", trajectory, num_inference_steps=3, guidance_scale=3.0)
+    options = {"num_inference_steps": 3, "guidance_scale": 3.0} | options
+    return sl.generate(pipe, image, "a room", trajectory, **options)
 
 
 @pytest.mark.parametrize("films", [1, 10**12])  # eager, and compiled
@@ -95,11 +92,36 @@ def test_a_film_at_each_level_lies_close_to_the_exact_one(level, films):
     assert np.array_equal(film(pipe), fast)  # and the same again
 
 
-def test_offloaded_blocks_give_the_same_film():
-    expected, pipe = film(pipeline("fast")), pipeline("fast")
+def test_a_film_of_two_experts_lies_close_to_the_exact_one():
+    exact = film(pipeline("exact", name="i2v-a14b"))
+    assert psnr(film(pipeline("faster", 10**12, "i2v-a14b")), exact).mean() > 30
+
+
+@pytest.mark.parametrize("options", [{"guidance_scale": 1.0}, {"blind": True}, {"camera_guidance_scale": 2.0}])
+def test_other_kinds_of_guidance_lie_close_to_the_exact_ones(options):
+    exact = film(pipeline("exact"), **options)
+    assert psnr(film(pipeline("faster", 10**12), **options), exact).mean() > 30
+
+
+@pytest.mark.parametrize("level, films", [("fast", 1), ("faster", 10**12)])
+def test_offloaded_blocks_give_the_same_film(level, films):
+    expected, pipe = film(pipeline(level, films)), pipeline(level, films)
     pipe.to("cpu")
     offload_groups(pipe, GPU)
     assert speed._is_offloaded(pipe.transformer) and not speed._is_moved_by_layer(pipe.transformer)
-    assert np.array_equal(film(pipe), expected)
+    for _ in range(2):  # the first film copies weights when they are needed, the second one before
+        assert np.array_equal(film(pipe), expected)
+    assert pipe.transformer.condition_embedder.time_proj.weight.is_cuda
+    assert not pipe.transformer.blocks[0].attn2.to_q.weight.is_cuda
     with running(pipe, FilmSpeed("fast")):
         pass
+
+
+@pytest.mark.parametrize("level, offload", [("fast", "none"), ("fastest", "none"), ("faster", "group")])
+def test_the_lab_model_as_the_command_runs_it(level, offload):
+    trajectory = sl.moves.orbit(15, frames=9, width=128, height=128)
+    films = []
+    for options in (ModelOptions(speed="exact"), ModelOptions(speed=level, offload=offload)):
+        model = Model(options, device=GPU)
+        films.append(sl.generate(model.pipe, sl.FIRST_FRAME, "a room", trajectory, num_inference_steps=4))
+    assert psnr(*films).mean() > 25

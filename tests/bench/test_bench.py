@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
+from diffusers import WanTransformer3DModel
 
 from benchmarks import cost_growth, efficiency_5b, film_5b, profile_step
-from sightline.backbones import fused
+from sightline.backbones import fused, narrow_linear
+from sightline.backbones.wan_configs import TI2V_5B
 from sightline.bench import run
 from sightline.bench.clocks import medians
 from sightline.bench.models import METHODS, MODES, Setting, call_arguments, random_base, variant
+from sightline.bench.random_pipeline import random_pipeline
 from sightline.bench.run import all_rows, deviation
 from sightline.cli import main
 from sightline.errors import SightlineError
@@ -120,6 +124,19 @@ def test_the_scripts_of_growth_and_of_profiles(tmp_path, capsys, monkeypatch):
         profile_step.main(rows=("roofline", "scope quick"), tiny=True)
 
 
+@pytest.mark.usefixtures("quick")
+def test_a_row_in_fp8_lies_close_to_the_stock_model_and_has_no_training(monkeypatch):
+    monkeypatch.setattr(narrow_linear, "_NARROW_FROM", 2**10)  # so that the layers of a tiny model count as large
+    setting, rows = Setting.from_options("5b", 1, tiny=True), [("stock", "fused"), ("stock", "fused fp8 compiled")]
+    result = run.bench(setting, ["inference", "training"], rows, 1, lambda line: None)
+    torch._dynamo.reset()
+    assert result.inference is not None and result.training is not None
+    fused_row, narrow = (row.deviation.rms for row in result.inference.rows[1:])
+    assert fused_row < 1e-5 < narrow < 0.03
+    assert result.training.rows[2].failed == "FP8 has no gradients"
+    assert run._why_no_fp8_row(Setting("5b"), False, torch.device("cpu")) == "FP8 needs a GPU of NVIDIA"
+
+
 def test_the_script_of_the_paper_s_efficiency_table(tmp_path):
     efficiency_5b.main(num_inference_steps=2, output=tmp_path / "table", folder=tmp_path, tiny=True)
     results = json.loads((tmp_path / "table/results.json").read_text())
@@ -172,12 +189,34 @@ def test_sana_wm_and_settings_of_a_method_are_timed(tmp_path, capsys):
     assert "expected --what inference --methods stock --modes eager compiled." in capsys.readouterr().err
 
 
-def test_a_rehearsal_of_whole_films_reports_every_row(tmp_path):
-    rows = ("stock", "exact", "fast", "fastest")
+def test_a_random_pipeline_has_the_dtypes_of_a_loaded_one(tmp_path):
+    transformer = {**TI2V_5B.transformer, **film_5b._TINY}
+    small = replace(TI2V_5B, transformer=transformer, vae={**TI2V_5B.vae, "base_dim": 4, "decoder_base_dim": 4})
+    pipe = random_pipeline(small, torch.device("cpu"))
+    pipe.transformer.save_pretrained(tmp_path)
+    loaded = WanTransformer3DModel.from_pretrained(tmp_path, torch_dtype=torch.bfloat16)
+    made = {name: tensor.dtype for name, tensor in pipe.transformer.named_parameters()}
+    assert made == {name: tensor.dtype for name, tensor in loaded.named_parameters()}
+    assert {buffer.dtype for buffer in pipe.transformer.buffers()} == {buffer.dtype for buffer in loaded.buffers()}
+    assert pipe.vae.dtype == torch.float32 and pipe.transformer.dtype == torch.bfloat16
+
+
+def test_a_rehearsal_of_whole_films_reports_every_row(tmp_path, monkeypatch):
+    rows = ("stock", "fast", "exact", "faster", "fastest")
+    set_speed = film_5b.sl.set_speed
+
+    def refuse(pipe, level, **options):
+        if level == "faster":
+            raise TypeError("a kernel\nrefuses")
+        return set_speed(pipe, level, **options)
+
+    monkeypatch.setattr(film_5b.sl, "set_speed", refuse)
     costs = {cost.row: cost for cost in film_5b.main(rows=rows, tiny=True, output=tmp_path)}
-    assert tuple(costs) == rows and (tmp_path / "film.png").stat().st_size > 0
+    measured = tuple(row for row in rows if row != "faster")
+    assert tuple(costs) == measured and (tmp_path / "film.png").stat().st_size > 0
     written = json.loads((tmp_path / "film.json").read_text())
-    assert [row["row"] for row in written["rows"]] == list(rows)
-    assert costs["exact"].latents_off == 0 and costs["fast"].latents_off < 0.01
+    assert [row["row"] for row in written["rows"]] == list(measured) and written["failed"] == {"faster": "a kernel"}
+    assert costs["exact"].latents_off == 0 and costs["fast"].latents_off < 0.01  # though exact came later
     for cost in costs.values():
         assert cost.rest == pytest.approx(cost.seconds - cost.transformer, abs=2e-3)
+        assert 0 < cost.decoding < cost.rest

@@ -21,7 +21,7 @@ def laid_out(**options):
     pipe = create_autospec(WanPipeline, instance=True)
     pipe.vae = create_autospec(AutoencoderKLWan, instance=True)
     transformer = create_autospec(CameraWanTransformer3DModel, instance=True)
-    Model(ModelOptions(**options), GPU, processes=4)._place(pipe, [transformer])
+    Model(ModelOptions(**{"speed": "exact"} | options), GPU, processes=4)._place(pipe, [transformer])
     return pipe, transformer
 
 

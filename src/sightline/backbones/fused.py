@@ -44,7 +44,7 @@ class FusedWanAttnProcessor(CameraWanAttnProcessor):
             return super().__call__(attn, hidden_states, None, attention_mask, rotary_emb)
         if not _weights_beside(attn, hidden_states):
             return WanAttnProcessor.__call__(self, attn, hidden_states, None, attention_mask, (cos, sin))
-        query, key, value = _get_qkv_projections(attn, hidden_states, None)
+        query, key, value = _project(attn, hidden_states)
         query, key = _qk_without_camera(attn, query, key, (cos, sin))
         query, key, value = (x.unflatten(2, (attn.heads, -1)) for x in (query, key, value))
         output = self.attention(attention_mask)(query, key, value).flatten(2, 3).type_as(query)
@@ -56,7 +56,7 @@ class FusedWanAttnProcessor(CameraWanAttnProcessor):
         encoding: EncodingLayer = attn.camera_encoding
         if not can_fuse(encoding) or not _weights_beside(attn, hidden):
             return super().query_key_value(attn, hidden, rotary, camera_rows, attend)
-        query, key, value = _get_qkv_projections(attn, hidden, None)
+        query, key, value = _project(attn, hidden)
         if "inject" in encoding.stages:
             norms = (attn.norm_q.weight, attn.norm_k.weight)
             query, key = encoding("fused", query, key, norms, attn.norm_q.eps, rotary, camera_rows)
@@ -76,8 +76,26 @@ def can_fuse(encoding: EncodingLayer) -> bool:
 
 
 def _weights_beside(attn: WanAttention, hidden: Tensor) -> bool:
-    """Whether the kernels can take these hidden states, and the layer's weights are on the same device."""
-    return usable(hidden) and attn.norm_q.weight.device == hidden.device
+    """Whether the kernels can take these hidden states, and the weights of the layer's norms."""
+    return usable(hidden) and _is_beside(attn.norm_q, hidden) and _is_beside(attn.norm_k, hidden)
+
+
+def _is_beside(layer: Any, x: Tensor) -> bool:
+    """Whether a layer's weights can be used without calling it: they are on the device of x, and no hook brings them there when
+    the layer is called, or takes them away. Weights that such a hook fetches in advance may not have arrived yet."""
+    hooked = hasattr(layer, "_diffusers_hook") or hasattr(layer, "_hf_hook")
+    return not hooked and bool(layer.weight.device == x.device)
+
+
+def _project(attn: WanAttention, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # [B, N, dim] -> 3 x [B, N, dim]
+    """As diffusers does, except that the input of three layers in FP8 is rounded once."""
+    layers = (attn.to_q, attn.to_k, attn.to_v)
+    if attn.fused_projections or not all(isinstance(layer, Fp8Linear) for layer in layers):
+        projected: tuple[Tensor, Tensor, Tensor] = _get_qkv_projections(attn, hidden, None)
+        return projected
+    rounded = ops.quantize_rows(hidden, False)
+    query, key, value = (layer(hidden, rounded=rounded) for layer in layers)
+    return query, key, value
 
 
 def _qk_without_camera(
@@ -153,7 +171,7 @@ class WanTransformerBlock(wan.WanTransformerBlock):
         """Without gradients, the GELU of these widest activations of the model is applied before they are stored."""
         first, *rest = self.ffn.net
         if isinstance(getattr(first, "proj", None), Fp8Linear) and isinstance(rest[-1], Fp8Linear):
-            return rest[-1].after_gelu(first.proj(x))
+            return rest[-1](first.proj(x), gelu=True)
         if torch.is_grad_enabled() or torch.is_autocast_enabled(x.device.type) or not _is_tanh_gelu(first, x):
             return self.ffn(x)
         x = ops.linear_gelu(x, first.proj.weight, first.proj.bias)
@@ -163,7 +181,7 @@ class WanTransformerBlock(wan.WanTransformerBlock):
 
     def _before_text(self, x: Tensor) -> Tensor:
         norm = self.norm2
-        if not isinstance(norm, nn.LayerNorm) or norm.weight.device != x.device:
+        if not isinstance(norm, nn.LayerNorm) or not _is_beside(norm, x):
             return norm(x.float()).type_as(x)
         # The norm's own weights serve as a table of one row.
         first = _rows(torch.zeros(1, 1, dtype=torch.int32, device=x.device), x)
@@ -175,7 +193,7 @@ def _is_tanh_gelu(layer: nn.Module, x: Tensor) -> bool:
     proj = getattr(layer, "proj", None)
     if type(layer) is not GELU or layer.approximate != "tanh" or type(proj) is not nn.Linear or proj.bias is None:
         return False
-    return proj.weight.device == x.device and proj.weight.dtype == proj.bias.dtype == x.dtype
+    return _is_beside(proj, x) and proj.weight.dtype == proj.bias.dtype == x.dtype
 
 
 def _rows(index: Tensor, x: Tensor) -> Tensor:  # [B or 1, 1] -> [B, N], without memory

@@ -55,17 +55,20 @@ class Fp8Linear(nn.Module):
         bias = linear.bias
         self.bias = None if bias is None else nn.Parameter(bias.detach().bfloat16(), requires_grad=False)
 
-    def forward(self, x: Tensor) -> Tensor:  # [..., K] -> [..., N] in the dtype of x
-        return self.product(ops.quantize_rows(x, False), x)
+    def forward(
+        self,
+        x: Tensor,  # [..., K]
+        *,
+        gelu: bool = False,
+        rounded: tuple[Tensor, Tensor] | None = None,
+    ) -> Tensor:  # [..., N] in the dtype of x
+        """gelu: apply the tanh form of GELU to x, while it is rounded. rounded: x in FP8, if that is known already.
 
-    def product(self, quantized: tuple[Tensor, Tensor], like: Tensor) -> Tensor:
-        """The layer's output from its input in FP8. like: a tensor [..., any] with the tokens' dimensions and the dtype."""
-        out = ops.fp8_product(*quantized, self.weight, self.weight_scales, self.bias)
-        return out.unflatten(0, like.shape[:-1]).to(like.dtype)
-
-    def after_gelu(self, x: Tensor) -> Tensor:  # [..., K] before GELU -> [..., N]
-        """The layer after the tanh form of GELU, which is applied while its input is rounded."""
-        return self.product(ops.quantize_rows(x, True), x)
+        All calls come here, where hooks of offloading bring the weights.
+        """
+        numbers, scales = ops.quantize_rows(x, gelu) if rounded is None else rounded
+        out = ops.fp8_product(numbers, scales, self.weight, self.weight_scales, self.bias)
+        return out.unflatten(0, x.shape[:-1]).to(x.dtype)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"

@@ -10,6 +10,7 @@ from diffusers import WanTransformer3DModel
 from torch import Tensor
 
 from sightline.backbones.accelerate import accelerate
+from sightline.backbones.narrow_linear import to_fp8
 from sightline.backbones.sana_wm_config import SANA_WM_RELEASE, SanaWMConfig
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.backbones.wan_configs import FUN_5B, FUN_21_14B, I2V_A14B, TI2V_5B, WanConfig
@@ -22,8 +23,8 @@ from sightline.errors import SightlineError
 from sightline.parsing import parse_query, parse_scalar, parse_size
 
 Size = Literal["5b", "14b", "fun-5b", "fun-2.1-14b", "sana-wm"]
-Mode = Literal["eager", "compiled", "fused", "fused compiled"]
-MODES: tuple[Mode, ...] = ("eager", "compiled", "fused", "fused compiled")
+Mode = Literal["eager", "compiled", "fused", "fused compiled", "fused fp8 compiled"]
+MODES: tuple[Mode, ...] = ("eager", "compiled", "fused", "fused compiled", "fused fp8 compiled")
 METHODS = ("stock", "scope", "ucpe", "prope", "recammaster", "cameractrl")
 
 _WAN_RELEASES: dict[str, WanConfig] = {"5b": TI2V_5B, "14b": I2V_A14B, "fun-5b": FUN_5B, "fun-2.1-14b": FUN_21_14B}
@@ -118,10 +119,7 @@ def encoding(method: str, setting: Setting) -> Encoding | None:
 def random_base(setting: Setting, device: torch.device) -> WanTransformer3DModel:
     """The stock model with random weights, in the setting's dtype except for what from_pretrained keeps in float32."""
     with torch.device("meta"):
-        model = WanTransformer3DModel(**setting.config)
-    for name, parameter in model.named_parameters():
-        if not any(part in name for part in model._keep_in_fp32_modules):
-            parameter.data = parameter.data.to(setting.dtype)
+        model = cast_as_loaded(WanTransformer3DModel(**setting.config), setting.dtype)
     model.to_empty(device=device)
     model.rope = _rope(setting).to(device)
     with torch.no_grad():
@@ -133,8 +131,17 @@ def random_base(setting: Setting, device: torch.device) -> WanTransformer3DModel
     return model.eval()
 
 
+def cast_as_loaded(model: Any, dtype: torch.dtype) -> Any:
+    """Give a model, in place, the dtypes of `from_pretrained(torch_dtype=dtype)`; some parts and all buffers stay in float32."""
+    kept = set(model._keep_in_fp32_modules)
+    for name, parameter in model.named_parameters():
+        if not kept & set(name.split(".")):
+            parameter.data = parameter.data.to(dtype)
+    return model
+
+
 def variant(base: WanTransformer3DModel, method: str, mode: Mode, setting: Setting) -> Any:
-    """A model that shares the base's tensors, with this method's encoding, compiled and fused as the mode says."""
+    """A model that shares the base's tensors, with this method's encoding, compiled, fused and in FP8 as the mode says."""
     settings = encoding(method, setting)
     if settings is None:
         with torch.device("meta"):
@@ -145,6 +152,8 @@ def variant(base: WanTransformer3DModel, method: str, mode: Mode, setting: Setti
         model = CameraWanTransformer3DModel.from_transformer(base, settings, copy=False)
     if "fused" in mode:
         accelerate(model)
+    if "fp8" in mode:
+        to_fp8(model.blocks, base.device)
     if "compiled" in mode:
         model.compile_repeated_blocks(fullgraph=True, **({"backend": setting.backend} if setting.backend else {}))
     return model

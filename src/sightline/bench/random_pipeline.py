@@ -9,10 +9,11 @@ from transformers import UMT5Config, UMT5EncoderModel
 from sightline.backbones.stock import WanImageToVideoPipeline
 from sightline.backbones.tiny import tiny_tokenizer
 from sightline.backbones.wan_configs import WanConfig
+from sightline.bench.models import cast_as_loaded
 
 
 def random_pipeline(config: WanConfig, device: torch.device) -> WanImageToVideoPipeline:
-    """A pipeline with the experts of the release, in bfloat16 except for the VAE.
+    """A pipeline with the experts of the release, in bfloat16 except for the VAE and for what from_pretrained keeps in float32.
 
     The text encoder is one layer of its width: a prompt is encoded once, and its 11 GB would hide what a step needs.
     """
@@ -21,7 +22,10 @@ def random_pipeline(config: WanConfig, device: torch.device) -> WanImageToVideoP
     text = UMT5Config(vocab_size=128, d_model=width, d_kv=64, d_ff=1024, num_layers=1, num_heads=8)
     with torch.device(device):
         parts = {
-            **{name: WanTransformer3DModel(**config.transformer).to(torch.bfloat16) for name in config.experts},
+            **{
+                name: cast_as_loaded(WanTransformer3DModel(**config.transformer), torch.bfloat16)
+                for name in config.experts
+            },
             "vae": AutoencoderKLWan(**config.vae),
             "text_encoder": UMT5EncoderModel(text).to(torch.bfloat16).eval(),  # without dropout
         }

@@ -27,7 +27,7 @@ from sightline.bench.results import (
 )
 from sightline.bench.roofline import roofline_step
 from sightline.errors import SightlineError
-from sightline.kernels import HAS_TRITON
+from sightline.kernels import HAS_TRITON, why_no_fp8
 from sightline.timing import time_calls, warm_up
 from sightline.training.recipe import ModelConfig
 from sightline.training.trainable import choose_trainable
@@ -120,7 +120,16 @@ def _measure_rows(
 
     for method, mode in rows:
         torch._dynamo.reset()
+        if "fp8" in mode and (reason := _why_no_fp8_row(setting, training, device)) is not None:
+            yield StepRow(method, mode, failed=reason)
+            continue
         yield _if_it_fits(partial(measure_row, method, mode)) or StepRow(method, mode, failed="out of memory")
+
+
+def _why_no_fp8_row(setting: Setting, training: bool, device: torch.device) -> str | None:
+    if training:
+        return "FP8 has no gradients"
+    return None if setting.tiny else why_no_fp8(device)
 
 
 def _measure_sana_wm(

@@ -33,11 +33,14 @@ class Bench:
         "stock", "scope", "ucpe", "prope", "recammaster", "cameractrl",
     )  # fmt: skip
     """The stock model, and encodings by name, with settings as in "prope?whole_heads=true"."""
-    modes: tuple[Literal["eager", "compiled", "fused", "fused compiled"], ...] = (
+    modes: tuple[Literal["eager", "compiled", "fused", "fused compiled", "fused fp8 compiled"], ...] = (
         "eager", "compiled", "fused", "fused compiled",
     )  # fmt: skip
-    """Modes of the stock model and of SCoPE: eager, blocks compiled, fused kernels (`sl.accelerate`), and both."""
-    rival_modes: tuple[Literal["eager", "compiled", "fused", "fused compiled"], ...] = ("compiled",)
+    """Modes of the stock model and of SCoPE: eager, blocks compiled, fused kernels (`sl.accelerate`), both, and in addition the
+    matrix products of `--speed faster` (without gradients)."""
+    rival_modes: tuple[Literal["eager", "compiled", "fused", "fused compiled", "fused fp8 compiled"], ...] = (
+        "compiled",
+    )
     """Modes of the other methods."""
     layers: int | None = None
     """Use fewer layers than the model has, to save time and memory."""

@@ -32,11 +32,13 @@ _MARGIN = 1.1  # for the workspaces of kernels and the gaps of the allocator
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes. blocks: the largest layer of each component, which is what group offloading keeps on the device. pinned: all weights
-    in pinned memory, where each tensor takes a power of two."""
+    """Bytes. blocks: the largest layer of each component, which is what offloading keeps on the device. beside: what
+    transformers have beside their blocks, which group offloading keeps there too. pinned: all weights in pinned memory, where
+    each tensor takes a power of two."""
 
     weights: Mapping[str, int]
     blocks: Mapping[str, int]
+    beside: int
     pinned: int
     denoising: int
     decoding: int
@@ -50,6 +52,7 @@ class Estimate:
             peak = max(size + work.get(name, 0) for name, size in self.weights.items())
         else:  # one group computes while the next one is copied
             peak = max(2 * size + work.get(name, 0) for name, size in self.blocks.items())
+            peak += self.beside if offload == "group" else 0
         return int(peak * _MARGIN)
 
     def host(self, offload: str) -> int:
@@ -78,6 +81,7 @@ def estimate(
     sizes = dict.fromkeys(parts, size) | ({"vae": 4} if family.float32_vae else {})
     weights = {name: sum(p.numel() for p in part.parameters()) * sizes[name] for name, part in parts.items()}
     blocks = {name: _largest_block(part) * sizes[name] for name, part in parts.items()}
+    beside = sum(_beside_blocks(part) * sizes[name] for name, part in parts.items() if name in EXPERTS)
     pinned = sum(_power_of_two(p.numel() * sizes[name]) for name, part in parts.items() for p in part.parameters())
     transformer, grid = configs["transformer"], info.grid(num_frames, width, height)
     frames = min(grid.frames, WINDOW + info.latent_chunk) if info.latent_chunk > 1 else grid.frames
@@ -98,7 +102,7 @@ def estimate(
     frames = 3 if family.float32_vae else grid.frames * patch[0]
     shape = (1, vae.config[family.latent_channels], frames, grid.rows * patch[1], grid.columns * patch[2])
     decoding = _decoding_peak(vae, shape) * min(sizes["vae"], 2 if narrow_vae else 4) // 4 + 2 * video
-    return Estimate(weights, blocks, pinned, denoising, decoding)
+    return Estimate(weights, blocks, beside, pinned, denoising, decoding)
 
 
 def require_memory(needs: Estimate, offload: str, device: torch.device, tiled: bool) -> str:
@@ -174,6 +178,14 @@ def _largest_block(part: nn.Module) -> int:
     ]
     tables = [m.weight.numel() for m in part.modules() if isinstance(m, nn.Embedding)]
     return max(sizes + tables, default=0)
+
+
+def _beside_blocks(transformer: nn.Module) -> int:
+    """Parameters outside its lists of blocks."""
+    lists = [child for child in transformer.children() if isinstance(child, nn.ModuleList)]
+    return sum(p.numel() for p in transformer.parameters()) - sum(
+        p.numel() for part in lists for p in part.parameters()
+    )
 
 
 def _power_of_two(size: int) -> int:
