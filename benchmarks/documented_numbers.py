@@ -98,9 +98,8 @@ def cells(text: str, row: str, columns: list[str]) -> list[str]:
 
 def compare(entry: dict[str, Any], printed: str) -> list[Number]:
     """Every number of an entry, in its pages and in what its commands printed."""
-    printed = "\n".join(
-        line for line in printed.splitlines() if "━" not in line
-    )  # progress bars, also between the rows
+    # Progress bars, also between the rows. The last state of one may be what a page shows.
+    without_bars = "\n".join(line for line in printed.splitlines() if "━" not in line)
     numbers = []
     for place in entry["numbers"]:
         page = (ROOT / place["page"]).read_text()
@@ -108,14 +107,16 @@ def compare(entry: dict[str, Any], printed: str) -> list[Number]:
             text = place["text"]
             label = " ".join(text.replace("|", " ").split())[:50]
             names = [f"{label}: {n}" for n in range(1, text.count("#") + 1)]
-            found = [(names, numbers_in(text, page), numbers_in(place.get("printed", text), printed))]
+            pattern = place.get("printed", text)
+            shown = numbers_in(pattern, without_bars)
+            found = [(names, numbers_in(text, page), shown if any(shown) else numbers_in(pattern, printed))]
         else:
             columns, rows = place["columns"], place["rows"]
             found = [
                 (
                     [f"{row}: {column}" for column in columns],
                     cells(page, row, list(columns)),
-                    cells(printed, rows[row] or row, list(columns.values())),
+                    cells(without_bars, rows[row] or row, list(columns.values())),
                 )
                 for row in rows
             ]

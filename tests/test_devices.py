@@ -29,6 +29,12 @@ def test_a_device_of_no_kind_is_one_sentence(name):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["xpu", "mps:3", torch.device("hpu")])
+def test_a_device_of_another_kind_that_torch_cannot_use_is_one_sentence(name):
+    with pytest.raises(SightlineError, match=f"device is '{name}', which torch cannot use here: expected cpu or cuda"):
+        as_device(name)
+
+
 def test_dtypes_by_name():
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
     assert as_dtype("bfloat16", cpu) == as_dtype(torch.bfloat16, cpu) == as_dtype(None, gpu) == torch.bfloat16

@@ -78,6 +78,16 @@ def test_progress_bars_between_the_rows_of_a_printed_table_do_not_end_it(monkeyp
     assert number.agrees
 
 
+def test_a_number_of_a_finished_progress_bar_is_found(monkeypatch, tmp_path):
+    (tmp_path / "page.md").write_text("training ━━━━ 40/40 0:00:12 0:00:00 loss 0.98\n")
+    monkeypatch.setattr(script, "ROOT", tmp_path)
+    entry = {"tolerance": 0, "numbers": [{"page": "page.md", "text": "40/40 ~ ~ loss #"}]}
+    (number,) = script.compare(
+        entry, "step 40: loss 1.02\ntraining ━━━━ 40/40 0:01:28 0:00:00 loss 0.9814  5 clips/s\n"
+    )
+    assert number.agrees and number.printed == "0.9814"
+
+
 @pytest.mark.parametrize("printed, code", [("0.25", 0), ("0.26", 1)])
 def test_the_exit_code_says_whether_a_number_differs(monkeypatch, tmp_path, capsys, printed, code):
     (tmp_path / "page.md").write_text("The loss is 0.25.")

@@ -23,6 +23,13 @@ def as_device(device: str | torch.device | None = None) -> torch.device:
         raise SightlineError(
             f"device is {str(device)!r} but torch finds {count} CUDA devices here: expected another, or cpu."
         )
+    if chosen.type not in ("cpu", "cuda", "meta"):
+        try:
+            torch.empty(0, device=chosen)
+        except (RuntimeError, AssertionError, NotImplementedError, ImportError):  # each kind of device has its own
+            raise SightlineError(
+                f"device is {str(device)!r}, which torch cannot use here: expected cpu or cuda."
+            ) from None
     return chosen
 
 

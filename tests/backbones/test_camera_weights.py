@@ -302,6 +302,8 @@ def test_adapters_that_a_file_cannot_hold_are_refused(tmp_path):
         (with_adapters("default", lora_bias=True), "no plain LoRA"),
         (loha, "no plain LoRA"),
         (own_layer, "is a camera layer with an adapter"),
+        (with_adapters("default", bias="lora_only"), "'default' has bias 'lora_only', which changes the base"),
+        (with_adapters("default", modules_to_save=["proj_out"]), "proj_out is replaced by the adapter 'default'"),
     ):
         with pytest.raises(SightlineError, match=sentence):
             save_camera(model, tmp_path / "camera.safetensors")

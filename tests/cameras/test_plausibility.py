@@ -241,3 +241,31 @@ def test_one_frame_is_plausible() -> None:
 @given(seed=st.integers(0, 2**32 - 1), frames=st.integers(1, 12), scale=st.sampled_from([1e-9, 1.0, 1e8]))
 def test_any_trajectory_can_be_judged(seed: int, frames: int, scale: float) -> None:
     assert all(isinstance(one, str) for one in implausible(random_trajectory(seed, frames).scaled(scale)))
+
+
+def re10k_rows(path: Path, stamps: list[int], lens: str) -> Path:
+    poses = [f"{stamp} {lens} 0 0 1 0 0 0 0 1 0 0 0 0 1 {-0.1 * index}" for index, stamp in enumerate(stamps)]
+    path.write_text("\n".join(["https://youtu.be/x", *poses]) + "\n")
+    return path
+
+
+def test_pixels_that_are_not_square(tmp_path: Path) -> None:
+    frames = [33_333 * index for index in range(9)]
+    path = re10k_rows(tmp_path / "clip.txt", frames, "0.5 0.889 0.5 0.5")
+    assert load_with_warnings(path) == []
+    only(
+        load_with_warnings(path, width=512, height=512),
+        "its pixels are 1.78 times as wide as high: are width and height",
+    )
+    re10k_rows(path, frames, "0.889 0.5 0.5 0.5")  # fy fx, or a picture higher than wide
+    only(load_with_warnings(path), "its pixels are 0.316 times as wide as high")
+    assert load_with_warnings(path, width=720, height=1280) == []
+
+
+def test_times_in_another_unit(tmp_path: Path) -> None:
+    lens = "0.5 0.889 0.5 0.5"
+    milliseconds = re10k_rows(tmp_path / "clip.txt", [33 * index for index in range(9)], lens)
+    only(load_with_warnings(milliseconds), "it has 3.03e+04 frames per second: are its times in another unit?")
+    poses = [f"{33.3 * index} {0.1 * index} 0 0 0 0 0 1" for index in range(9)]
+    (tmp_path / "poses.tum").write_text("\n".join(poses) + "\n")
+    only(load_with_warnings(tmp_path / "poses.tum"), "it has 0.03003 frames per second")

@@ -106,6 +106,11 @@ def test_dry_run_describes_the_shot_in_one_line_and_writes_nothing(capsys: pytes
     assert capsys.readouterr().out == f"{line}2 (--target-depth)\n"
     assert run("make --dry-run", "orbit:45:3 for 3 s") == 0
     assert "3 s at 16 fps, 49 frames of 128x128; radius 3 (the move)" in capsys.readouterr().out
+    for name in ("--frames", "--num-frames"):  # both in both commands
+        assert run(f"make --dry-run {name} 49", "orbit:45") == 0
+        assert cli.main(["generate", "--dry-run", "--move", "orbit:45", name, "49"]) == 0
+        made, generated = capsys.readouterr().out.splitlines()
+        assert generated == f"outputs/generate: {made}" and "49 frames of 128x128" in made
     assert list(Path().iterdir()) == []
 
 

@@ -33,10 +33,14 @@ def test_every_format_beside_its_video_is_a_clip(tmp_path):
     for frame, picture in enumerate(FRAMES):
         Image.fromarray(picture).save(tmp_path / "pictures" / f"{frame}.png")
     shot.save(tmp_path / "pictures.json")
+    for name, place in (("f", "f"), ("deep/g", "deep/g/sparse/0")):
+        save_video(FRAMES, tmp_path / f"{name}.mp4", fps=24)
+        shot.save(tmp_path / place, format="colmap", binary=name == "f")
     (tmp_path / "notes.txt").write_text("no camera")
+    (tmp_path / "images.txt").write_text("no model either")
     (tmp_path / "captions.json").write_text(json.dumps({"a": "a hall"}))
     source = open_source(f"folder:{tmp_path}?unit=metre")
-    assert source.shots() == ["a", "b", "c", "deep/d", "e", "pictures"]
+    assert source.shots() == ["a", "b", "c", "deep/d", "deep/g", "e", "f", "pictures"]
     clips = Clips([source], SPEC, strict=True)
     for clip in clips:
         assert clip.frames.shape == (5, 48, 64, 3) and clip.trajectory.unit == "metre"

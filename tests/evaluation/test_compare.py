@@ -158,6 +158,8 @@ def test_efficiency_measures_several_methods_by_one_command_and_runs_are_compare
     assert told.count("\n| ") == 7 and "over one" in told and "compare.md" in told
     ratios = json.loads((tmp_path / "both/compare.json").read_text())["over_first"]
     assert ratios[0] == 1 and len(ratios) == 5
+    assert f"The runs differ in videos: {own} 2, {others} 1." in told  # of other steps or passes it would say so, too
+    assert f"The sentence above the table is about {own}." in told
     run = write_run(tmp_path / "run", [0.1])
     assert cli.main(["evaluate", "compare", str(own), str(run), "-o", str(tmp_path / "no")]) == cli.FAULT
     assert "efficiency runs are given with runs of another protocol" in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,9 @@ def test_colmap_answers_pure_rotation_by_rotations():
     errors = pose_errors(answer.trajectory, clip.trajectory)
     assert answer.details["kind"] == "rotation"
     assert errors.rot_err < 0.002 and errors.ate == 0
+    without_depth = replace(Hints.from_clip(clip), depth=None)
+    answer = colmap().estimate(clip.frames, without_depth)
+    assert answer.trajectory is not None and answer.trajectory.unit == colmap().unit("metre", False) == "arbitrary"
 
 
 def test_colmap_calls_noise_a_failure():

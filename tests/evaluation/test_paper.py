@@ -13,6 +13,7 @@ from sightline.data.clip_spec import ClipSpec
 from sightline.errors import SightlineError
 from sightline.evaluation import choose, report
 from sightline.evaluation import run as running
+from sightline.evaluation.tables import _ordinal
 from sightline.generation.model import Model
 from tests.conftest import smooth_trajectory
 from tests.data.layouts import Take, write_re10k
@@ -180,6 +181,7 @@ def test_a_run_without_a_finished_clip_does_not_block_another(evaluate, oracle):
 def test_the_stride_is_that_of_the_run_and_of_the_training(evaluate, re10k, oracle, capsys):
     line = f"standard {re10k} --metrics none --clips 1"
     assert evaluate(f"{line} --stride 4 -o out") == 0
+    assert [_ordinal(n) for n in (1, 2, 3, 11, 22, 113)] == ["", "2nd ", "3rd ", "11th ", "22nd ", "113th "]
     assert "every 4th frame of a shot" in capsys.readouterr().out and settings("out")["cases"]["stride"] == 4
     commanded = json.loads(next(Path("out/clips").glob("*/commanded.json")).read_text())
     assert commanded["fps"] == pytest.approx(1e6 / 33_367 / 4, rel=1e-3)  # a quarter of that of its time stamps

@@ -82,12 +82,34 @@ def test_seconds_set_the_number_of_frames():
     assert len(make_shot(Job(move="pan left 10 for 0.6 s", fps=24.0), INFO).trajectory) == 17
 
 
+def test_a_file_of_moves_gives_the_shot_of_these_moves_where_the_model_was_trained_on_its_length(tmp_path, caplog):
+    info = dataclasses.replace(INFO, trained_shapes=(VideoShape(5, 48, 32), VideoShape(9, 48, 32)))
+    named = make_shot(Job(move="pan left 10 for 0.5 s"), info).trajectory
+    named.save(tmp_path / "path.json")
+    job = Job(trajectory=tmp_path / "path.json")
+    filed = make_shot(job, info).trajectory
+    assert (len(filed), filed.fps) == (len(named), named.fps) == (9, 16.0)
+    assert torch.equal(filed.camera_to_world, named.camera_to_world)
+    caplog.set_level(logging.INFO, "sightline")
+    assert len(make_shot(job, INFO).trajectory) == 5
+    assert "has 9 frames: resampled to 5 over the same time (--num-frames 9 keeps them)." in caplog.text
+    assert len(make_shot(dataclasses.replace(job, num_frames=9), INFO).trajectory) == 9
+
+
 def test_a_frame_rate_that_no_video_file_can_state_is_refused(tmp_path):
     path = tmp_path / "path.json"
     moves.pan(30, frames=33, width=64, height=64, fps=1e6).save(path)
     for job in (Job(trajectory=path), Job(fps=1e300)):
         with pytest.raises(SightlineError, match=r"fps is .*: expected a finite number of at least 0\.001"):
             make_shot(job, INFO)
+
+
+def test_a_negative_prompt_that_changes_nothing_is_noted(caplog):
+    make_plan(Job(negative_prompt="blur", guidance_scale=5.0), INFO)
+    make_plan(Job(), INFO)
+    assert not caplog.records
+    make_plan(Job(negative_prompt="blur"), INFO)
+    assert "the negative prompt has no effect with guidance_scale 1: expected one above 1" in caplog.text
 
 
 def test_an_empty_move_is_refused():
@@ -122,6 +144,7 @@ def test_what_a_model_cannot_run_is_refused_and_what_it_was_not_trained_on_is_no
     for job, sentence in (
         (Job(size="144x32"), "size is 144x32: expected at most 128x128 for this model"),
         (Job(size="48x144"), "size is 48x144: expected at most 128x128"),
+        (Job(size="150x32"), "size is 150x32: expected at most 128x128"),  # not the nearest, which is too large as well
         (Job(num_frames=33), "num_frames is 33: expected at most 29 for this model"),
     ):
         with pytest.raises(SightlineError, match=sentence):

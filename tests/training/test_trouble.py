@@ -64,6 +64,21 @@ def test_a_gradient_that_is_not_finite_spoils_no_checkpoint(small, monkeypatch):
         assert all(tensor.isfinite().all() for tensor in weights.values())
 
 
+def test_weights_that_the_last_step_made_infinite_are_not_saved(small, monkeypatch):
+    """No later step has a loss that would tell."""
+    real = torch.optim.AdamW.step
+
+    def step(self, *rest):
+        real(self, *rest)
+        if next(calls) == small.optimizer.max_steps - 1:
+            self.param_groups[0]["params"][0].data.view(-1)[0] = float("inf")
+
+    calls = iter(range(1000))
+    monkeypatch.setattr(torch.optim.AdamW, "step", step)
+    with pytest.raises(SightlineError, match=r"weights are not finite after step 3.*last checkpoint is step-00000003"):
+        trainer.train(small)
+
+
 def test_an_encoding_that_the_camera_does_not_carry_is_refused(small, tmp_path):
     encoding_only = changed(changed(small, "model", trainable="encoding"), "optimizer", max_steps=1)
     file = export(trainer.train(encoding_only), tmp_path / "camera.safetensors")

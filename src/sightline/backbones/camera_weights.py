@@ -44,8 +44,8 @@ _BACKBONE_KEYS = (
 def save_camera(model: CameraTransformer, path: str | Path, component: str = "transformer") -> None:
     """Write the camera weights: only the parameters that the base model does not have (a few MB).
 
-    LoRA adapters of the model are saved as they act now: the sum of those that are active, each with its scaling.
-    `load_camera` merges them into the base's weights. Adapters of other kinds are refused.
+    LoRA adapters of the model are saved as they act now: the sum of those that are active, each with its scaling, in
+    bfloat16. `load_camera` merges them into the base's weights. Adapters that also change something else are refused.
     component: the expert of a pipeline that this model is, "transformer" (high noise) or "transformer_2" (low noise).
     """
     if not isinstance(model, CameraTransformer):
@@ -158,13 +158,25 @@ def load_camera_layers(
 def _active_lora(model: CameraTransformer) -> dict[str, tuple[Tensor, Tensor]]:
     """A [rank, in] and B [out, rank], float32, by layer, so that the layer computes its weight + B A. The scaling of an
     adapter is multiplied into B, and several adapters are one of their summed rank."""
-    if not getattr(model, "peft_config", None):
+    adapters_of: dict[str, Any] = getattr(model, "peft_config", None) or {}
+    if not adapters_of:
         return {}
     from peft.tuners.lora import Linear
     from peft.tuners.tuners_utils import BaseTunerLayer
+    from peft.utils.other import AuxiliaryTrainingWrapper
 
+    if biased := [adapter for adapter, config in adapters_of.items() if getattr(config, "bias", "none") != "none"]:
+        # It trains the base's own biases, which stay changed when it is disabled or deleted.
+        raise SightlineError(
+            f"the adapter {biased[0]!r} has bias {adapters_of[biased[0]].bias!r}, which changes the base: expected bias 'none'."
+        )
     layers = {}
     for name, layer in model.named_modules():
+        if isinstance(layer, AuxiliaryTrainingWrapper) and layer.active_adapters and not layer.disable_adapters:
+            raise SightlineError(
+                f"{name} is replaced by the adapter {layer.active_adapters[0]!r} (modules_to_save): expected LoRA alone, or "
+                "that it is disabled."
+            )
         if not isinstance(layer, BaseTunerLayer):
             continue
         adapters = [] if layer.disable_adapters else list(layer.active_adapters)

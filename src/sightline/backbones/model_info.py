@@ -161,16 +161,16 @@ class ModelInfo:
 
     def require_size(self, width: int, height: int) -> None:
         """Refuse a size that does not fill whole tokens, or that has more of them than the model can count."""
+        most_width, most_height = self.rope_max_seq_len * self.stride.width, self.rope_max_seq_len * self.stride.height
+        if width > most_width or height > most_height:
+            raise SightlineError(
+                f"size is {width}x{height}: expected at most {most_width}x{most_height} for this model."
+            )
         nearest = self.stride.nearest_size(width, height)
         if nearest != (width, height):
             raise SightlineError(
                 f"size is {width}x{height}: expected multiples of {self.stride.width}x{self.stride.height}, "
                 f"the nearest is {nearest[0]}x{nearest[1]}."
-            )
-        most_width, most_height = self.rope_max_seq_len * self.stride.width, self.rope_max_seq_len * self.stride.height
-        if width > most_width or height > most_height:
-            raise SightlineError(
-                f"size is {width}x{height}: expected at most {most_width}x{most_height} for this model."
             )
 
     def require_num_frames(self, num_frames: int) -> None:

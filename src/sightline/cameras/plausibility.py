@@ -18,6 +18,8 @@ from sightline.checks import plain_number
 
 _MIN_PIXELS = 16  # a smaller picture is a sign that its size was derived from fractions
 _WIDE_FOCAL, _NARROW_FOCAL = 0.05, 20.0  # focal lengths relative to the width: 169 and 2.9 degrees across
+_SQUARE = 1.5  # largest ratio of the focal lengths in pixels: anamorphic and stretched pictures stay below
+_SLOWEST, _FASTEST = 0.05, 1000.0  # frames per second: keyframes 20 s apart, high-speed cameras
 _FAR = 100.0  # units; metres in most files
 _NOISE = 1e-3  # units, and relative to positions: rounding in files of few digits
 _JUMP = 10.0  # times the steps before and after
@@ -46,7 +48,7 @@ def implausible(trajectory: Trajectory, axes: str | None = None, direction: str 
 
     axes, direction: what the user has said of the file's matrices, if anything.
     """
-    found = [*_of_lens(trajectory), *_of_distances(trajectory)]
+    found = [*_of_lens(trajectory), *_of_distances(trajectory), *_of_time(trajectory)]
     # A wrong direction turns the axes too, so only one of the two is reported.
     return [*found, *(_of_direction(trajectory, direction) or _of_axes(trajectory, axes))]
 
@@ -84,6 +86,12 @@ def _of_lens(trajectory: Trajectory) -> list[str]:
             f"the lens sees {narrow:.2g} degrees across: is its angle in radians, or are its pixels read as fractions "
             "of the image?"
         )
+    ratio = trajectory.intrinsics[:, 1, 1] / focal
+    if not found and float(torch.maximum(ratio, 1 / ratio).max()) > _SQUARE:
+        found.append(
+            f"its pixels are {float(ratio[0]):.3g} times as wide as high: are width and height, {width}x{height}, those of the "
+            "picture, and the focal lengths in their order?"
+        )
     outside = ((centre < 0) | (centre > centre.new_tensor([width, height]))).any(1)
     if bool(outside.any()):
         frame = int(outside.nonzero()[0, 0])
@@ -92,6 +100,12 @@ def _of_lens(trajectory: Trajectory) -> list[str]:
             f"the principal point of frame {frame} is ({x:.4g}, {y:.4g}), outside the picture of {width}x{height}."
         )
     return found
+
+
+def _of_time(trajectory: Trajectory) -> list[str]:
+    if len(trajectory) == 1 or _SLOWEST <= trajectory.fps <= _FASTEST:
+        return []
+    return [f"it has {trajectory.fps:.4g} frames per second: are its times in another unit?"]
 
 
 def _of_distances(trajectory: Trajectory) -> list[str]:

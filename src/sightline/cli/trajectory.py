@@ -16,7 +16,7 @@ from sightline.cameras.token_grid import TEMPORAL_STRIDE
 from sightline.cli._console import print_line, print_table
 from sightline.cli._trajectory_tables import format_range, print_formats, print_moves, print_statistics, print_summary
 from sightline.errors import SightlineError
-from sightline.option_types import OptionalFile, OptionalFloat, OptionalInt, OptionalName, OptionalSize, check_options
+from sightline.option_types import OptionalFile, OptionalFloat, OptionalName, OptionalSize, check_options
 from sightline.parsing import parse_size
 
 if TYPE_CHECKING:
@@ -35,6 +35,10 @@ def main(arguments: Sequence[str]) -> None:
     command.run()
 
 
+# As `sightline generate` has it, too.
+_Frames = Annotated[int | None, arg(metavar="N", help_behavior_hint="", aliases=["--num-frames"])]
+
+
 @dataclass(frozen=True)
 class Make(MoveOptions):
     """Make a trajectory from camera moves, and print its statistics. The same moves give the same shot in `sightline generate
@@ -47,7 +51,7 @@ class Make(MoveOptions):
     """File to write; without it nothing is written."""
     format: OptionalName = None
     """Format of the file; by default the one its ending names."""
-    frames: OptionalInt = None
+    frames: _Frames = None
     """Frames of the whole trajectory. Default: what the moves' seconds ask for, if all of them name theirs, else the model's own
     number."""
     size: OptionalSize = None
@@ -135,7 +139,7 @@ class Convert(ReadOptions):
     """Make the first camera the identity."""
     scale: OptionalFloat = None
     """Multiply every distance by this."""
-    frames: OptionalInt = None
+    frames: _Frames = None
     """Resample to this number of frames, over the same duration."""
     size: OptionalSize = None
     """Fit to this image size: scaled evenly to cover it, then cropped in the middle."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sightline.errors import SightlineError
@@ -14,6 +14,7 @@ from sightline.files import write_atomic
 
 # Runs that differ in one of these measured different things.
 _MUST_AGREE = ("num_frames", "width", "height", "device_name", "dtype", "offload", "peak_of")
+_SHOULD_AGREE = ("model", "videos", "warm_up", "speed", "attention", "threads")
 
 
 @dataclass(frozen=True)
@@ -56,11 +57,7 @@ def write_efficiency_comparison(folders: Sequence[Path], output: Path) -> str:
         for folder, run in zip(folders, runs, strict=True)
         for method in run.methods
     ]
-    notes = [
-        f"The runs differ in {name}."
-        for name in ("sampling", "model", "speed", "attention", "threads")
-        if any(getattr(run.settings, name) != getattr(first, name) for run in runs)
-    ]
+    notes = _differences(folders, [run.settings for run in runs])
     text = "\n\n".join(["# Efficiency", _method(first, len(methods)), _table(methods), *notes])
     base = _base(methods)
     ratios = [_over(method, base) for method in methods]
@@ -68,6 +65,17 @@ def write_efficiency_comparison(folders: Sequence[Path], output: Path) -> str:
     write_result(output / "compare.json", comparison)
     write_atomic(output / "compare.md", text + "\n")
     return text
+
+
+def _differences(folders: Sequence[Path], settings: Sequence[EfficiencySettings]) -> list[str]:
+    """A sentence on every setting that changes what a step costs and that the runs do not share."""
+    values = [asdict(one.sampling) | {name: getattr(one, name) for name in _SHOULD_AGREE} for one in settings]
+    notes = []
+    for name in values[0]:
+        if any(one[name] != values[0][name] for one in values):
+            listed = ", ".join(f"{folder} {one[name]}" for folder, one in zip(folders, values, strict=True))
+            notes.append(f"The runs differ in {name}: {listed}.")
+    return [*notes, f"The sentence above the table is about {folders[0]}."] if notes else []
 
 
 def _base(methods: Sequence[MethodCost]) -> MethodCost:

@@ -27,6 +27,7 @@ from sightline.evaluation.run import Run, prepare, withdraw, work
 from sightline.evaluation.scoring import Against
 from sightline.generation.model import Model, ModelOptions
 from sightline.generation.plan import Plan
+from sightline.generation.prompts import note_unused_negative_prompt
 from sightline.parsing import parse_query
 from sightline.run_folder import locked
 
@@ -143,6 +144,7 @@ def evaluate(
         blind=blind,
         negative_prompt=negative_prompt,
     )
+    note_unused_negative_prompt(negative_prompt, sampling.guidance_scale)
     given = {"num_frames": num_frames, "stride": stride, "width": width, "height": height, "near_depth": near_depth}
     spec = _clip_spec(given, cache, wanted, of_model)
     loaded.info.require_num_frames(spec.num_frames)

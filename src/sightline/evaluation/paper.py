@@ -94,9 +94,9 @@ def paper_record(
     if sampling.blind:
         deviations.append("the model is not given the trajectory (blind)")
     if missing := [METRICS[name].title for name in paper.metrics if name not in metrics]:
-        deviations.append(f"not measured: {', '.join(missing)}")
+        deviations.append(f"not measured: {'; '.join(missing)}")
     fixed = [f"{name}: {value}" for name, value in wanted.items()]
-    fixed += [f"metrics: {', '.join(METRICS[name].title for name in paper.metrics)}", f"model: {names}"]
+    fixed += [f"metrics: {' / '.join(METRICS[name].title for name in paper.metrics)}", f"model: {names}"]
     if paper.source_kinds:
         fixed.append(f"sources: held-out scenes of {', '.join(paper.source_kinds)}")
     return PaperRecord(fixed, deviations, [*_left_open(cases, sampling, asked_clips), *paper.left_open])

@@ -135,7 +135,7 @@ def _method(run: RunResults) -> str:
         )
     return (
         f"{poses}. Estimator: {settings.estimator}. Sources: {sources}; {cases.num_frames} frames of "
-        f"{cases.width}x{cases.height}, every {'frame' if cases.stride == 1 else f'{cases.stride}th frame'} of a shot. "
+        f"{cases.width}x{cases.height}, every {_ordinal(cases.stride)}frame of a shot. "
         f"{sampling.num_inference_steps} steps, text guidance {sampling.guidance_scale:g}, camera guidance "
         f"{sampling.camera_guidance_scale:g}, seeds from "
         f"{sampling.seed}{_prompts(sampling, cases)}. `n` "
@@ -209,3 +209,9 @@ def _failures(runs: Sequence[RunResults]) -> str:
         f"- {run.label}, {clip}, {failure.stage}: {failure.message}" for run in runs for clip, failure in run.failures
     ]
     return "## Failures\n\n" + ("\n".join(lines) if lines else "None.")
+
+
+def _ordinal(number: int) -> str:
+    """ "" for 1, then "2nd " and so on."""
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return "" if number == 1 else f"{number}{ending} "

@@ -43,13 +43,14 @@ class Job(MoveOptions, ReadOptions):
     """Camera moves, such as "orbit:30" or "slow push in, then pan left 20" (see sightline trajectory moves). Default:
     orbit:30."""
     trajectory: OptionalFile = None
-    """A trajectory file instead of a move, in any known format. A longer one is resampled in time."""
+    """A trajectory file instead of a move, in any known format. A longer one is resampled in time, unless the model was trained
+    on its number of frames."""
     world: Annotated[int | None, arg(metavar="SEED", help_behavior_hint="")] = None
     """Start from a procedural world: its first frame and caption. The rendered video is written beside the generated one.
     Without a move, the camera follows the world's own trajectory."""
     style: OptionalText = None
     """Style of the world: walkthrough, orbit, panorama or openworld. Default: orbit."""
-    num_frames: OptionalInt = None
+    num_frames: Annotated[int | None, arg(metavar="N", help_behavior_hint="", aliases=["--frames"])] = None
     """Number of frames, 4 n + 1 for most models. Default: what the model was made for."""
     size: OptionalSize = None
     """Size of the video. Default: what the model was made for."""

@@ -14,6 +14,7 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 from sightline.generation.first_frame import FIRST_FRAME, shipped_caption
 from sightline.generation.job import DEFAULT_STYLE, Job
+from sightline.generation.prompts import note_unused_negative_prompt
 from sightline.generation.shot import make_shot
 from sightline.images import load_image
 from sightline.worlds import distance_to_solids, render_clip, sample_clip
@@ -41,6 +42,7 @@ def make_plan(job: Job, info: ModelInfo) -> Plan:
     guidance_scale = defaults.guidance_scale if job.guidance_scale is None else job.guidance_scale
     sampling = (num_inference_steps, guidance_scale)
     info.require_sampling(*sampling)
+    note_unused_negative_prompt(job.negative_prompt, guidance_scale)
     shot = make_shot(job, info)
     info.require_lens(shot.trajectory)
     info.require_one_window(len(shot.trajectory))

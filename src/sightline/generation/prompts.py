@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from sightline.backbones.stock import AnyPipeline
 
+_log = logging.getLogger("sightline")
 _MOST = 64  # embedded texts that are kept, 4 MiB each at 5B
 _embedded: WeakKeyDictionary[nn.Module, dict[tuple[str, int], Tensor]] = WeakKeyDictionary()
 
@@ -37,3 +39,11 @@ def _encode(pipe: Any, text: str, max_sequence_length: int) -> Tensor:  # -> [1,
             del known[next(iter(known))]  # the oldest
         known[key] = embedded
     return known[key].to(pipe._execution_device)
+
+
+def note_unused_negative_prompt(negative_prompt: str | None, guidance_scale: float) -> None:
+    """Warn of a negative prompt that changes nothing: only guidance on the text looks at it."""
+    if negative_prompt and guidance_scale <= 1:
+        _log.warning(
+            "the negative prompt has no effect with guidance_scale %g: expected one above 1 with it.", guidance_scale
+        )

@@ -12,6 +12,7 @@ from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.wan_configs import VideoShape
 from sightline.cameras.moves import MoveLine
 from sightline.cameras.statistics import describe
+from sightline.cameras.token_grid import TokenStride
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import check_fps
 from sightline.errors import SightlineError
@@ -55,11 +56,15 @@ def make_shot(job: Job, info: ModelInfo) -> PlannedShot:
     if line is not None:
         line.log_notes()
     own_length = info.defaults.num_frames
+    loaded = None if job.trajectory is None else job.load(job.trajectory)
+    if loaded is not None and VideoShape(len(loaded), width, height) in info.trained_shapes:
+        own_length = len(loaded)  # as the moves have it that the file was made from
     num_frames = job.num_frames or (own_length if line is None else job.num_frames_of(line, own_length, info.stride))
     info.require_num_frames(num_frames)
     note_untrained(info, VideoShape(num_frames, width, height))
-    if job.trajectory is not None:
-        trajectory = _load_trajectory(job, job.trajectory, num_frames, info.stride.frames).fit_to(width, height)
+    if loaded is not None:
+        assert job.trajectory is not None
+        trajectory = _resampled(loaded, job.trajectory, num_frames, info.stride).fit_to(width, height)
         return PlannedShot(trajectory, str(job.trajectory))
     if line is None:
         assert job.world is not None
@@ -85,17 +90,17 @@ def _is_own(job: Job) -> bool:
     return job.world is not None and job.move is None and job.trajectory is None
 
 
-def _load_trajectory(job: Job, file: Path, num_frames: int, temporal_stride: int) -> Trajectory:
-    trajectory = job.load(file)
+def _resampled(trajectory: Trajectory, file: Path, num_frames: int, stride: TokenStride) -> Trajectory:
     length = len(trajectory)
+    fewer = (length - 1) // stride.frames * stride.frames + 1
     if length < num_frames:
-        fewer = (length - 1) // temporal_stride * temporal_stride + 1
         raise SightlineError(
             f"{file} has {length} frames: expected at least {num_frames}; say --num-frames {fewer}, or stretch it with "
             f"`sightline trajectory convert {file} OUT --frames {num_frames}`."
         )
     if length > num_frames:
-        _log.info("%s has %d frames: resampled to %d over the same time.", file, length, num_frames)
+        whole = f" (--num-frames {length} keeps them)" if fewer == length else ""
+        _log.info("%s has %d frames: resampled to %d over the same time%s.", file, length, num_frames, whole)
     return trajectory.resampled(num_frames)
 
 

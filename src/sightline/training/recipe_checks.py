@@ -50,9 +50,13 @@ def _check_optimizer(optimizer: OptimizerConfig) -> None:
     number("optimizer.learning_rate", optimizer.learning_rate, above=0.0, at_most=1.0)
     scaled = optimizer.learning_rate * optimizer.encoding_lr_scale
     number("optimizer.learning_rate x encoding_lr_scale", scaled, at_most=1.0)
-    for name in ("encoding_lr_scale", "adam_epsilon", "weight_decay", "warmup_steps", "min_lr_ratio"):
+    for name in ("encoding_lr_scale", "adam_epsilon", "weight_decay", "warmup_steps"):
         number(f"optimizer.{name}", getattr(optimizer, name), at_least=0.0)
-    _check_fraction("optimizer.decay_fraction", optimizer.decay_fraction)
+    # Every step multiplies the weights by 1 - learning rate x weight decay.
+    decayed = max(optimizer.learning_rate, scaled) * optimizer.weight_decay
+    number("optimizer.learning_rate x weight_decay", decayed, at_most=1.0)
+    for name in ("decay_fraction", "min_lr_ratio"):
+        _check_fraction(f"optimizer.{name}", getattr(optimizer, name))
     for name in ("adam_beta1", "adam_beta2", "ema_decay"):
         decay = getattr(optimizer, name)
         if decay is not None and not 0 <= decay < 1:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from torch import Tensor
+from torch.distributed.tensor import DTensor
 
 from sightline.backbones.families import patch_size
 from sightline.backbones.model_io import io_of
@@ -258,14 +259,24 @@ class Trainer:
         """Stop after an optimizer step that made every weight NaN, before it is saved."""
         for name, value in values.items():
             if not math.isfinite(value):
-                written = checkpoint.list_checkpoints(self.run / "checkpoints")
-                last = f"the last checkpoint is {written[-1].name}" if written else "no checkpoint was written yet"
-                raise SightlineError(
-                    f"the {name} is {value} at step {step}, which is not saved; {last}. Try a lower "
-                    "optimizer.learning_rate, a warm-up, or dtype: float32."
-                )
+                raise self.not_finite(f"the {name} is {value} at step {step}")
+
+    def require_finite_weights(self) -> None:
+        """Stop before weights are saved that the last update made NaN, of which the next loss would tell."""
+        shards = [p.to_local() if isinstance(p, DTensor) else p.detach() for p in self.trainable.values()]
+        finite = torch.stack([shard.isfinite().all() for shard in shards]).all().to(torch.float32)
+        if float(self.accelerator.reduce(1 - finite, "sum")):
+            raise self.not_finite(f"some weights are not finite after step {self.steps_done - 1}")
+
+    def not_finite(self, problem: str) -> SightlineError:
+        written = checkpoint.list_checkpoints(self.run / "checkpoints")
+        last = f"the last checkpoint is {written[-1].name}" if written else "no checkpoint was written yet"
+        return SightlineError(
+            f"{problem}, which is not saved; {last}. Try a lower optimizer.learning_rate, a warm-up, or dtype: float32."
+        )
 
     def save_checkpoint(self) -> None:
+        self.require_finite_weights()
         state = checkpoint.State(self.steps_done, self.clock.seconds, self.base_digest)
         limit = self.recipe.checkpoints_total_limit
         checkpoint.save_checkpoint(

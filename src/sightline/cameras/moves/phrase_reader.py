@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from sightline.cameras.moves.phrase import Phrase, amount_names, defaults_of
+from sightline.cameras.moves.wording import AIMS, SUGGESTIONS, Aim, normalised
 from sightline.cameras.moves.words import (
     DIRECTIONS,
     FORMS,
@@ -44,7 +45,7 @@ _TOKEN = re.compile(
 )
 _WHIPS = {"whip": 3.0, "swish": 3.0}  # so fast that the picture blurs: turns only
 _PACES = {"slow": 0.5, "slowly": 0.5, "fast": 2.0, "quick": 2.0, "quickly": 2.0, **_WHIPS}
-_FILLERS = {"the", "camera", "a", "an", "to", "by", "of", "at"}
+_FILLERS = {"the", "camera", "shot", "effect", "a", "an", "to", "by", "of", "at"}
 _TIMES = {"over", "for", "during", "lasting"}  # introduce seconds
 _RADIUS = "radius"  # introduces target_depth
 _MAX_SECONDS = 1e5
@@ -53,8 +54,12 @@ ZOOM_FACTOR = 2.0  # of "zoom in" without an amount
 
 def read_phrase(text: str) -> Phrase:
     """The move that a text names. What is not understood completely is refused."""
-    head, *places = _normalised(text).split(":")
+    head, *places = normalised(text).split(":")
     words = _Words(text.strip())
+    for aim in AIMS:
+        if found := aim.words.search(head):
+            words.aims.append((found[0], aim))
+            head = head[: found.start()] + head[found.end() :]
     words.add(head)
     for place in places:
         # What follows an amount may be a time or a direction: "pan:30 left over 2 s".
@@ -67,7 +72,7 @@ def read_phrase(text: str) -> Phrase:
 def read_name(name: str) -> Reading:
     """The move and the sign that a verb with a direction means: "Orbit Left" is orbit, -1."""
     words = _Words(name.strip())
-    words.add(_normalised(name))
+    words.add(normalised(name))
     verb, direction = words._verb_and_direction()
     return _reading(verb, direction, words)
 
@@ -82,7 +87,9 @@ class _Words:
     directions: list[str] = field(default_factory=list)
     paces: list[str] = field(default_factory=list)
     seconds: list[Fraction] = field(default_factory=list)
+    aims: list[tuple[str, Aim]] = field(default_factory=list)  # "around the subject"
     goal: str = ""  # "to 70 mm"
+    last: str = ""  # the word before this one
     expects: str = ""  # a word that introduces a number, until the number comes
 
     def error(self, problem: str) -> SightlineError:
@@ -105,6 +112,7 @@ class _Words:
                 self._add_word(value)
             else:
                 raise self.error(f"found {value!r}, expected words and numbers such as pan left 30")
+            self.last = value
         if self.expects:
             raise self.error(f"found nothing after {self.expects!r}, expected a number")
 
@@ -117,11 +125,17 @@ class _Words:
             value = float(number)
             if not 0 < value <= _MAX_SECONDS:
                 raise self.error(f"found {text!r}, expected seconds above 0 and up to {_MAX_SECONDS:g}")
+            if self.last == "in" and (self.amounts or len(self.directions) > 1 or not self._goes_in()):
+                self.directions.pop()  # "left 45 in 3 seconds", but not "push in 3 seconds"
             self.seconds.append(Fraction(number))
         elif introduced:
             raise self.error(f"found {text!r} after {introduced!r}, expected seconds, such as {introduced} 3 s")
         else:
             self.amounts.append(text)
+
+    def _goes_in(self) -> bool:
+        """Whether "in" is a direction of the verb."""
+        return "in" in VERBS[FORMS.get("_".join(self.verb), "dolly")]
 
     def _add_word(self, word: str) -> None:
         if word in _PACES:
@@ -136,6 +150,9 @@ class _Words:
     def phrase(self) -> Phrase:
         verb, direction = self._verb_and_direction()
         reading = _reading(verb, direction, self)
+        for aimed, aim in self.aims:
+            if reading.move not in aim.moves:
+                raise self.error(f"found {aimed!r}, expected {aim.expected}")
         for what, found in (("speed", self.paces), ("time", self.seconds)):
             if len(found) > 1:
                 raise self.error(f"found more than one {what}, expected at most one")
@@ -178,6 +195,10 @@ class _Words:
         direction = self.directions[0] if self.directions else ""
         if not verb and direction in VERBS:
             return direction, ""  # "clockwise" alone
+        if not verb and direction:
+            verbs = [name for name in ("pan", "tilt", "truck", "pedestal", "dolly") if direction in MORE_AND_LESS[name]]
+            examples = " or ".join(f"{name} {direction}" for name in verbs) or f"roll {direction}"
+            raise self.error(f"found the direction {direction!r} alone, expected a verb with it, such as {examples}")
         if not verb:
             raise self.error("expected a name and its amounts, such as orbit:30")
         return verb, direction
@@ -212,6 +233,8 @@ def _reading(verb: str, direction: str, words: _Words) -> Reading:
                 f"found {' and '.join(known)}, expected one move, or 'and', '+', 'then' or a comma between them"
             )
         strange = next(word for word in words.verb if word not in FORMS)
+        if strange in SUGGESTIONS:
+            raise words.error(f"found the word {strange!r}, expected {SUGGESTIONS[strange]}")
         close = nearest(strange, [*FORMS, *DIRECTIONS, *_PACES, *_TIMES])
         raise words.error(f"found the word {strange!r}, expected one of {', '.join(MOVES)}{close}")
     verb = FORMS[verb]
@@ -234,18 +257,6 @@ def _note(verb: str, direction: str, reading: Reading) -> str:
     if verb == reading.move or name == move:
         return ""
     return f"{name.replace('_', ' ')} is read as {move.replace('_', ' ')}."
-
-
-def _normalised(text: str) -> str:
-    """Lower case, one kind of minus, and spaces for the hyphens and underscores inside words ("push-in", "zoom_in")."""
-    text = (
-        text.strip()
-        .lower()
-        .replace("\N{MINUS SIGN}", "-")
-        .replace("\N{MASCULINE ORDINAL INDICATOR}", "\N{DEGREE SIGN}")
-    )
-    text = re.sub(r"\b(counter|anti)[\s_-]*clockwise\b", "anticlockwise", text)
-    return re.sub(r"(?<=[^\W\d_])[_-]+(?=[^\W\d_])(?!\w*\s*=)", " ", text)
 
 
 def _by_name(words: list[str]) -> list[str]:

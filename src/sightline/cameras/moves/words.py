@@ -71,6 +71,8 @@ _TURNED = {
     "right": Reading("pan", 1), "left": Reading("pan", -1), "up": Reading("tilt", 1), "down": Reading("tilt", -1),
 }  # fmt: skip
 _ROLLED = {**_takes("roll"), "right": Reading("roll", 1), "left": Reading("roll", -1)}
+_RAISED = {"": Reading("pedestal"), "up": Reading("pedestal")}
+_LOWERED = {"": Reading("pedestal", -1), "down": Reading("pedestal", -1)}
 _STILL = {"": Reading("static")}
 
 # Each verb with the directions it takes; "" is the verb alone. A verb without "" is not understood alone.
@@ -90,6 +92,9 @@ VERBS: dict[str, dict[str, Reading]] = {
     "slide": _CARRIED,
     "push": {"": Reading("dolly"), "in": Reading("dolly")},
     "pull": {"out": Reading("dolly", -1)},
+    **dict.fromkeys(("go", "fly", "walk", "step", "travel", "glide", "drift", "float"), _CARRIED),
+    **dict.fromkeys(("rise", "raise", "ascend", "lift"), _RAISED),
+    **dict.fromkeys(("lower", "descend", "sink"), _LOWERED),
     "turn": _TURNED,
     "look": _TURNED,
     "yaw": _takes("pan"),
@@ -140,8 +145,15 @@ GRAMMAR = (
         "truck:1, pan:-30, also: then, and then, followed by, ;",
         "moves one after the other; they divide the time evenly",
     ),
-    ("orbit right 45 over 3 s, truck left 2 m for 2 seconds", "seconds of one move; the others divide what is left"),
+    (
+        "orbit right 45 over 3 s, truck left 2 m for 2 seconds, also: in 3 s",
+        "seconds of one move; the others divide what is left",
+    ),
     ("slow push in, fast pan left, whip pan left", "half, twice or three times the usual amount"),
+    (
+        "orbit around the subject, push in on the subject, tracking shot left",
+        "words that change nothing, with the moves that they fit",
+    ),
     ("truck left 6 ft, push in 50 cm", "feet and centimetres; a scene unit is read as a metre"),
     ("slow pan left 30, tilt up 10", "with an amount: twice or half the others' share of the time"),
     (
@@ -150,7 +162,10 @@ GRAMMAR = (
     ),
 )
 
-_GERUNDS = {"panning": "pan", "rolling": "roll", "moving": "move", "sliding": "slide", "circling": "circle"}
+_GERUNDS = {
+    "panning": "pan", "rolling": "roll", "moving": "move", "sliding": "slide", "circling": "circle", "stepping": "step",
+    "travelling": "travel", "gliding": "glide", "rising": "rise", "raising": "raise",
+}  # fmt: skip
 FORMS: dict[str, str] = {  # "dollies", "panning" and "tilts" are the verbs dolly, pan and tilt
     **{verb: verb for verb in VERBS},
     **{f"{verb}s": verb for verb in VERBS if "_" not in verb},
@@ -158,6 +173,8 @@ FORMS: dict[str, str] = {  # "dollies", "panning" and "tilts" are the verbs doll
     "dollies": "dolly",
     "pushes": "push",
     "pitches": "pitch",
+    "goes": "go",
+    "flies": "fly",
     "handheld_camera": "handheld",
     "dolly_zooms": "dolly_zoom",
     "dolly_zooming": "dolly_zoom",

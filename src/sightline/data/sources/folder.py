@@ -3,6 +3,7 @@
     ROOT/
       [VIDEOS/]name.mp4             or a folder `name` of pictures; at any depth, whose path is part of the name
       [CAMERAS/]name.json           the cameras of that video, one per frame: any ending, any format of docs/formats.md
+      [CAMERAS/]name/sparse/0/      or a COLMAP model, also directly in the folder `name`
       captions.json                 optional: {"name": "caption"}
 
 VIDEOS and CAMERAS are the options `videos` and `cameras`, by default ROOT itself. The output folder of ViPE is read with
@@ -12,6 +13,8 @@ VIDEOS and CAMERAS are the options `videos` and `cameras`, by default ROOT itsel
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -29,6 +32,7 @@ from sightline.video import VIDEO_SUFFIXES, video_info
 # Formats that do not carry the size of the picture: their lens is for the video's own.
 _SIZED_BY_VIDEO = ("re10k", "panshot", "recammaster", "motionctrl", "tum", "kitti", "matrices")
 _CAPTIONS = "captions.json"
+_IN_A_MODEL = re.compile(r"(/colmap)?(/sparse)?(/0)?$")  # where COLMAP's models lie in the folder of a video
 
 
 class VideoFolder(FolderSource):
@@ -106,15 +110,14 @@ class VideoFolder(FolderSource):
     def _pairs(self) -> dict[str, tuple[Path, Path]]:
         """The video (or its folder of pictures) and the camera file of each shot."""
         cameras: dict[str, Path] = {}
-        for file in sorted(path for path in self._cameras.rglob("*") if path.is_file()):
-            is_other = file.name.startswith(".") or file == self._captions_file
-            if not is_other and not file.name.lower().endswith((*VIDEO_SUFFIXES, *IMAGE_SUFFIXES)):
-                name = file.relative_to(self._cameras).with_suffix("").as_posix()
-                if name in cameras:
-                    raise SightlineError(
-                        f"{cameras[name]} and {file.name} are both the cameras of {name}: expected one file."
-                    )
-                cameras[name] = file
+        for path in self._camera_paths():
+            name = path.relative_to(self._cameras).as_posix()
+            name = _IN_A_MODEL.sub("", name) if path.is_dir() else name.removesuffix(path.suffix)
+            if name in cameras:
+                raise SightlineError(
+                    f"{cameras[name]} and {path.name} are both the cameras of {name}: expected one file."
+                )
+            cameras[name] = path
         pairs = {}
         for name, file in cameras.items():
             candidates = [self._videos / f"{name}{ending}" for ending in VIDEO_SUFFIXES]
@@ -127,6 +130,20 @@ class VideoFolder(FolderSource):
                 "cameras)."
             )
         return pairs
+
+    def _camera_paths(self) -> Iterator[Path]:
+        """The files that may hold cameras, and the folders of COLMAP models."""
+        files = dict.fromkeys(sorted(path for path in self._cameras.rglob("*") if path.is_file()))
+        models = {
+            file.parent
+            for file in files
+            if file.stem == "images" and file.suffix in (".txt", ".bin") and file.with_stem("cameras") in files
+        }
+        yield from sorted(models)
+        for file in files:
+            is_other = file.name.startswith(".") or file == self._captions_file or file.parent in models
+            if not is_other and not file.name.lower().endswith((*VIDEO_SUFFIXES, *IMAGE_SUFFIXES)):
+                yield file
 
 
 def _pictures(folder: Path) -> list[Path]:

@@ -69,9 +69,10 @@ class Colmap:
             if pinhole is not None:
                 turned = rotations_alone(pairs, pinhole, len(video))
                 if turned is not None:
+                    # Without depth, raw lengths of these videos alone would say nothing about the run that they are part of.
                     poses = se3.from_parts(turned.rotations, torch.zeros(len(video), 3, dtype=torch.float64))
                     return Estimate(
-                        self._trajectory(poses, video, hints, known, pinhole, True), None, turned.explained,
+                        self._trajectory(poses, video, hints, known, pinhole, depth is not None), None, turned.explained,
                         {"kind": "rotation", "matches_explained": turned.explained},
                     )  # fmt: skip
             models = self._map(colmap, Path(folder), pinhole is not None)

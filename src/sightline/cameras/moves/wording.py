@@ -1,0 +1,67 @@
+"""What people write around the words of a move: spellings of one thing, what the camera looks at, and words for other moves."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_SUBJECT = r"(?:\s+(?:the|a|an|its?|our))?\s+(?:subject|object|scene|target|cent(?:er|re)|room)"
+_ROUND_MOVES = frozenset(("orbit", "arc", "spiral", "loop_orbit"))
+_NEARING_MOVES = frozenset(("dolly", "dolly_zoom", "zoom", "loop_dolly"))
+
+# Replaced in this order, in lower case.
+_SPELLINGS = [
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"\b(?:counter|anti)[\s_-]*clockwise\b", "anticlockwise"),
+        (r"\b(?:from\s+)?(?:the\s+)?left\s+to\s+(?:the\s+)?right\b", "right"),
+        (r"\b(?:from\s+)?(?:the\s+)?right\s+to\s+(?:the\s+)?left\b", "left"),
+        (r"\b(?:from\s+)?(?:the\s+)?(?:top|up)\s+to\s+(?:the\s+)?(?:bottom|down)\b", "down"),
+        (r"\b(?:from\s+)?(?:the\s+)?(?:bottom|down)\s+to\s+(?:the\s+)?(?:top|up)\b", "up"),
+        (r"\b(?:with\s+)?(?:a\s+)?radius\s+of\b|\bwith\s+(?:a\s+)?radius\b", "radius"),
+        (r"(?<=[^\W\d_])[_-]+(?=[^\W\d_])(?!\w*\s*=)", " "),  # "push-in" and "zoom_in", but not "target_depth=3"
+    )
+]
+
+
+class Aim(NamedTuple):
+    """Words that say what a move is about. They change nothing, so they are refused with a move to which they would be news."""
+
+    words: re.Pattern[str]
+    moves: frozenset[str]
+    expected: str
+
+
+AIMS = (
+    Aim(re.compile(rf"\b(?:around|about)\b(?:{_SUBJECT}\b)?"), _ROUND_MOVES, "an orbit or arc with it"),
+    Aim(
+        re.compile(rf"\b(?:on|onto|into|towards?)\b{_SUBJECT}\b"), _NEARING_MOVES, "a move in with it, such as push in"
+    ),
+)
+
+# Words of film makers that have no one meaning here, and what may have been meant.
+SUGGESTIONS = {
+    **dict.fromkeys(("rotate", "rotates", "rotating", "spin", "spins"), "pan (sideways), tilt (up or down) or roll"),
+    **dict.fromkeys(("gentle", "gently", "subtle", "slight", "slightly"), "slow, or an amount"),
+    **dict.fromkeys(("smooth", "smoothly", "ease", "easing", "linear"), "the option --easing"),
+    **dict.fromkeys(("steadicam", "gimbal", "drone", "aerial"), "how it moves, such as move forward"),
+    **dict.fromkeys(("focus", "rack"), "a move or a zoom; there is no focus"),
+    "crash": "fast zoom in",
+    "barrel": "roll 360",
+    "full": "the degrees, such as orbit 360",
+    "half": "the degrees, such as orbit 180",
+    "very": "an amount, such as dolly in 0.1",
+}
+
+
+def normalised(text: str) -> str:
+    """Lower case, one kind of minus, and one spelling of what has several."""
+    text = (
+        text.strip()
+        .lower()
+        .replace("\N{MINUS SIGN}", "-")
+        .replace("\N{MASCULINE ORDINAL INDICATOR}", "\N{DEGREE SIGN}")
+    )
+    for pattern, replacement in _SPELLINGS:
+        text = pattern.sub(replacement, text)
+    return text
