@@ -12,7 +12,7 @@ from sightline.cameras.moves import Easing
 from sightline.errors import SightlineError
 from sightline.studio.fields import index_in, number_in, vector_in
 from sightline.studio.keyframes import Key, Keyframes, keys_along
-from sightline.studio.page_text import sentence
+from sightline.studio.page_text import counted, sentence
 
 if TYPE_CHECKING:
     from sightline.studio.visit import Visit
@@ -53,7 +53,9 @@ class KeysFolder:
 
     @property
     def keyframes(self) -> Keyframes:
-        return self.visit.session.history.current
+        """What is edited: where the path is not made of keys, the picture's camera alone."""
+        session = self.visit.session
+        return session.history.current if session.mode == "keys" else session.first_keys()
 
     def use(self, keyframes: Keyframes, chosen: int) -> None:
         """Make these the path."""
@@ -67,16 +69,11 @@ class KeysFolder:
         camera = self.visit.client.camera
         rotation = se3.quaternion_to_rotation(torch.tensor(np.array(camera.wxyz), dtype=torch.float64))
         position = torch.tensor(np.array(camera.position), dtype=torch.float64)
-        self._begin()
-        before = self.keyframes.keys[self.chosen]
+        keyframes = self.keyframes
+        chosen = min(self.chosen, len(keyframes) - 1)
+        before = keyframes.keys[chosen]
         key = Key(se3.from_parts(rotation, position), before.focal_mm, before.seconds, before.easing)
-        self.use(self.keyframes.insert(self.chosen + 1, key), self.chosen + 1)
-
-    def _begin(self) -> None:
-        """Start from the picture's camera alone, where the path was not made of keys."""
-        if self.visit.session.mode != "keys":
-            self.chosen = 0
-            self.visit.session.set_keys(self.visit.session.first_keys())
+        self.use(keyframes.insert(chosen + 1, key), chosen + 1)
 
     def act(self, word: str) -> None:
         session = self.visit.session
@@ -113,7 +110,6 @@ class KeysFolder:
             self.visit.refuse([self.key, self.place, self.lens, self.seconds, self.easing], error, self.draw)
 
     def set_loop(self) -> None:
-        self._begin()
         self.use(Keyframes(self.keyframes.keys, bool(self.loop.value)), self.chosen)
 
     def fit_film(self) -> None:
@@ -167,7 +163,7 @@ class KeysFolder:
         length = (session.num_frames - 1) / session.trajectory.fps
         stretched = abs(self.keyframes.seconds - length) > 0.5 / session.trajectory.fps
         self.fit.visible = stretched and count > 1
-        note = f"{count} keys. Key 0 is the camera of the picture."
+        note = f"{counted(count, 'key')}. Key 0 is the camera of the picture."
         if stretched and count > 1:
             note += (
                 f" The transitions take {self.keyframes.seconds:.2f} s and are stretched to the film's {length:.2f} s."
