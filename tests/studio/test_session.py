@@ -16,6 +16,7 @@ from PIL import Image
 from sightline.backbones.config_files import read_configs
 from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.shipped import base
+from sightline.backbones.wan_configs import TI2V_5B
 from sightline.cameras import moves
 from sightline.errors import SightlineError
 from sightline.generation.plan import make_plan
@@ -263,6 +264,14 @@ def test_a_lens_that_cannot_be_is_refused_without_a_matrix(session):
     with pytest.raises(SightlineError, match="expected focal lengths from") as caught:
         session.set_move("zoom:28>1e12")
     assert "[[" not in str(caught.value)
+
+
+def test_a_size_whose_preview_would_fill_the_memory_is_refused():
+    session = Session(ModelInfo.from_configs(TI2V_5B.components()))  # which could count the tokens of 32768x32768 pixels
+    session.set_size(5, 3840, 2176)
+    with pytest.raises(SightlineError, match="size is 7040x7040: expected at most 9,000,000 pixels"):
+        session.set_size(5, 7040, 7040)
+    assert (session.width, session.height) == (3840, 2176)
 
 
 def test_undo_takes_the_lens_back_too(session):

@@ -34,6 +34,7 @@ from sightline.studio.picture import World, WorldView, crop_note, first_frame, t
 from sightline.studio.preview import Preview
 from sightline.worlds import sample_clip
 
+_MAX_FRAME_PIXELS = 9_000_000  # of a frame of the film, which is one of 4K; the preview of a larger one would fill the memory
 _MAX_TRUE_BYTES = 64 * 2**20  # of true views that are kept for playing them again
 
 
@@ -111,6 +112,8 @@ class Session:
         """The length and size of the film; refused where the model cannot make it."""
         self.info.require_num_frames(whole_number("num_frames", num_frames))
         self.info.require_size(width, height)
+        if width * height > _MAX_FRAME_PIXELS:
+            raise SightlineError(f"size is {width}x{height}: expected at most {_MAX_FRAME_PIXELS:,} pixels.")
         with self._kept_if_refused("num_frames", "width", "height"):  # as fewer frames than keys are
             self.num_frames, self.width, self.height = num_frames, width, height
 
