@@ -82,7 +82,7 @@ class InspectTab:
 
     def open(self, name: str) -> None:
         """Show the frames of a film in the 3D view, in place of the path."""
-        film = self.visit.studio.library.film(name)
+        film = self.visit.find_film(name)
         self.put_away_question()
         if name != self.opened:
             self.token = self.query = None
@@ -182,7 +182,7 @@ class InspectTab:
         if self.frames is None or not self.is_shown:
             return
         head = None if self.head.value == _MEAN else int(self.head.value.removeprefix("head "))
-        folder = self.visit.studio.library.film(self.opened).folder
+        folder = self.visit.find_film(self.opened).folder
         query = TokenQuery(str(folder), self._latent_frame, *self.at, self._layer, head, self._sigma)
         self.state.content = sentence("Reading the model ...")
         self.put_away_question()  # a slider asks many times; only the last one matters
