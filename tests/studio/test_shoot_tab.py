@@ -77,3 +77,13 @@ def test_the_easing_of_moves_leaves_keys_alone_and_undo_brings_them_back(visit):
     edit(visit, visit.shoot.move, "pan:20")
     edit(visit, visit.shoot.easing, "linear")
     assert (visit.session.mode, visit.session.move, visit.session.easing) == ("move", "pan:20", "linear")
+
+
+def test_a_format_without_a_lens_says_so_when_it_is_saved(visit):
+    edit(visit, visit.shoot.move, "zoom:28>50")
+    for name, has_lens in (("re10k", True), ("sightline", True), ("tum", False), ("kitti", False)):
+        visit.said.clear()
+        visit.shoot.format.value = name
+        click(visit, visit.shoot.save)
+        assert visit.client.send_file_download.call_args.args[0].startswith(name)
+        assert has_lens == (visit.said == []) and (has_lens or f"format {name} have no lens" in visit.said[0])
