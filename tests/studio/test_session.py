@@ -267,9 +267,8 @@ def test_a_lens_that_cannot_be_is_refused_without_a_matrix(session):
 
 
 def test_a_size_whose_preview_would_fill_the_memory_is_refused():
-    session = Session(
-        ModelInfo.from_configs(TI2V_5B.components())
-    )  # which could count the tokens of 32768x32768 pixels
+    info = ModelInfo.from_configs(TI2V_5B.components())  # which could count the tokens of 32768x32768 pixels
+    session = Session(info)
     session.set_size(5, 3840, 2176)
     with pytest.raises(SightlineError, match="size is 7040x7040: expected at most 9,000,000 pixels"):
         session.set_size(5, 7040, 7040)

@@ -34,9 +34,7 @@ from sightline.studio.picture import World, WorldView, crop_note, first_frame, t
 from sightline.studio.preview import Preview
 from sightline.worlds import sample_clip
 
-_MAX_FRAME_PIXELS = (
-    9_000_000  # of a frame of the film, which is one of 4K; the preview of a larger one would fill the memory
-)
+_MAX_FRAME_PIXELS = 9_000_000  # as 4K has; the preview of a larger frame would fill the memory
 _MAX_TRUE_BYTES = 64 * 2**20  # of true views that are kept for playing them again
 
 
