@@ -18,8 +18,8 @@ from sightline.studio.page_text import code, counted, drop_area, page_words, pat
         ("say --num-frames 5.", "say --num-frames 5."),
         ("size is 130x128: expected multiples of 16x16.", "Size is 130x128: expected multiples of 16x16."),
         (
-            "distance is 2, towards a subject at target_depth = 1: x.",
-            "distance is 2, towards a subject at Distance = 1: x.",
+            "distance is 2, but the subject is at target_depth = 1: x.",
+            "distance is 2, but the subject is at Distance = 1: x.",
         ),
     ],
 )

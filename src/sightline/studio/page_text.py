@@ -29,7 +29,7 @@ _LABELS = {
     "camera_to_world": "The camera",
 }
 _ARGUMENT = re.compile(rf"(?<![\w-])({'|'.join(_LABELS)})\b")
-# Elsewhere these are plain words, and "distance is 2, towards ..." is that of a move.
+# Elsewhere these are plain words, and "distance is 2, but the subject ..." is that of a move.
 _SUBJECT = re.compile(r"^(frames|size|depth|easing|format|style|seed|distance)(?= is [^,]*:)")
 
 
