@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from sightline.cameras import se3
 from sightline.cameras.moves import Easing
@@ -66,13 +67,10 @@ class KeysFolder:
 
     def insert_view(self) -> None:
         """A key where the visitor's own view is, after the chosen one."""
-        camera = self.visit.client.camera
-        rotation = se3.quaternion_to_rotation(torch.tensor(np.array(camera.wxyz), dtype=torch.float64))
-        position = torch.tensor(np.array(camera.position), dtype=torch.float64)
         keyframes = self.keyframes
         chosen = min(self.chosen, len(keyframes) - 1)
         before = keyframes.keys[chosen]
-        key = Key(se3.from_parts(rotation, position), before.focal_mm, before.seconds, before.easing)
+        key = Key(_pose(self.visit.client.camera), before.focal_mm, before.seconds, before.easing)
         self.use(keyframes.insert(chosen + 1, key), chosen + 1)
 
     def act(self, word: str) -> None:
@@ -122,10 +120,8 @@ class KeysFolder:
 
     def moved(self, event: Any) -> None:
         """The gizmo is dragged: the path follows; the change is kept, as one step of the history, when it is let go."""
-        rotation = se3.quaternion_to_rotation(torch.tensor(np.array(event.target.wxyz), dtype=torch.float64))
-        position = torch.tensor(np.array(event.target.position), dtype=torch.float64)
         session = self.visit.session
-        changed = self.keyframes.change(self.chosen, camera_to_world=se3.from_parts(rotation, position))
+        changed = self.keyframes.change(self.chosen, camera_to_world=_pose(event.target))
         if event.phase == "end":
             self.use(changed, self.chosen)
         else:
@@ -169,3 +165,9 @@ class KeysFolder:
                 f" The transitions take {self.keyframes.seconds:.2f} s and are stretched to the film's {length:.2f} s."
             )
         self.note.content = sentence(note)
+
+
+def _pose(placed: Any) -> Tensor:  # -> [4, 4]
+    """Where the visitor's view or a handle of the 3D view is."""
+    rotation = se3.quaternion_to_rotation(torch.tensor(np.array(placed.wxyz), dtype=torch.float64))
+    return se3.from_parts(rotation, torch.tensor(np.array(placed.position), dtype=torch.float64))

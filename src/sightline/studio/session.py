@@ -92,9 +92,8 @@ class Session:
             raise SightlineError("depth is 'world' without a world: expected one to be opened first.")
         if source in ("file", "model") and values is None and source not in self.depth_values:
             raise SightlineError(f"depth is {source!r} without values: expected a {source} to be chosen first.")
-        with self._kept_if_refused(
-            "distance", "depth_values", "depth_source"
-        ):  # as a radius that a move does not fit into
+        # The distance is also the radius of an orbit, and the way that a dolly zoom has.
+        with self._kept_if_refused("distance", "depth_values", "depth_source"):
             if distance is not None:
                 self.distance = number("distance", distance, above=0.0)
             if values is not None:
@@ -114,7 +113,7 @@ class Session:
         self.info.require_size(width, height)
         if width * height > _MAX_FRAME_PIXELS:
             raise SightlineError(f"size is {width}x{height}: expected at most {_MAX_FRAME_PIXELS:,} pixels.")
-        with self._kept_if_refused("num_frames", "width", "height"):  # as fewer frames than keys are
+        with self._kept_if_refused("num_frames", "width", "height"):  # there may be more keys than frames
             self.num_frames, self.width, self.height = num_frames, width, height
 
     @property
@@ -220,7 +219,7 @@ class Session:
 
         False where there is nothing to undo.
         """
-        with self._kept_if_refused("history", "mode", "focal_mm"):  # as keys for which the film has become too short
+        with self._kept_if_refused("history", "mode", "focal_mm"):  # the film may have become too short for the keys
             if self.mode != "keys" and len(self.history.current) > 1:
                 return self._follow("keys")
             return self._follow(self.history.undo(self.mode))
