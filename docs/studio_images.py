@@ -66,16 +66,26 @@ def tour(page: Any, visit: Any, folder: Path) -> None:
     page.get_by_role("button", name="Estimate the path").click()
     page.get_by_text("The green path").wait_for()
     visit.player.stop()
-    page.wait_for_timeout(2000)  # until the frame that was being drawn is there
-    fill(page, "Frame", 30)
+
+    def at_frame_30() -> bool:
+        fill(page, "Frame", 30)
+        page.wait_for_timeout(1000)
+        return visit.player.frame == 30
+
+    wait(page, at_frame_30)  # again, if a frame that was being drawn came after it
     shoot(page, folder / "studio-generate.webp")
     page.get_by_role("tab", name="Inspect", exact=True).click()
     page.get_by_role("button", name="Open the film").click()
     wait(page, lambda: visit.inspect.layers is not None)
     box = page.locator("canvas").first.bounding_box()
-    while visit.inspect.token is None:
+
+    def clicked() -> bool:
         page.mouse.click(box["x"] + 0.52 * box["width"], box["y"] + 0.56 * box["height"])
-        page.wait_for_timeout(4000)
+        page.wait_for_timeout(1000)
+        return visit.inspect.task is not None or visit.inspect.token is not None
+
+    wait(page, clicked)  # again only if the picture was not there yet: each click asks anew
+    wait(page, lambda: visit.inspect.token is not None)
     shoot(page, folder / "studio-inspect.webp")
 
 

@@ -27,6 +27,7 @@ def test_without_viser_one_sentence_says_how_to_install_it(monkeypatch, capsys, 
     [
         (["--host", "0.0.0.0"], "expected --token with it"),
         (["--host", "0.0.0.0", "--token", "abc"], "expected at least 8"),
+        (["--host", "0.0.0.0", "--token", "one word & another"], "expected letters from a to z"),
         (["--port", "99999"], "port is 99999"),
         (["--model", "lab"], "takes no camera"),
     ],
@@ -45,7 +46,8 @@ def test_a_port_that_is_taken_is_refused(capsys, tmp_path):
     assert f"port {port} of 127.0.0.1 cannot be used" in capsys.readouterr().err
 
 
-def test_ctrl_c_ends_it_and_keeps_the_films(tmp_path):
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])  # Ctrl-C, and what `kill` sends
+def test_ctrl_c_and_kill_end_it_and_keep_the_films(ending, tmp_path):
     films = tmp_path / "films"
     (films / "old").mkdir(parents=True)
     (films / ".half.sightline-new").mkdir()  # of a film that was being written when an earlier studio was killed
@@ -61,7 +63,7 @@ def test_ctrl_c_ends_it_and_keeps_the_films(tmp_path):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert "the studio is open at http://127.0.0.1:" in studio.stdout.readline()
-    studio.send_signal(signal.SIGINT)
+    studio.send_signal(ending)
     out, err = studio.communicate(timeout=120)
     assert studio.returncode == 0 and "the studio is closed" in out and "Traceback" not in err
     assert (films / "old").is_dir() and not (films / ".half.sightline-new").exists()

@@ -97,7 +97,12 @@ def plain_visit(folder: Any, monkeypatch: Any, page_width: int = 1280) -> Any:
     model, library, worker = Model(ModelOptions()), Library(folder), Asked()
     jobs = FilmJobs(library, worker, lambda job: None)
     studio = SimpleNamespace(
-        info=model.info, library=library, worker=worker, jobs=jobs, costs=FilmCosts(model, library)
+        info=model.info,
+        library=library,
+        worker=worker,
+        jobs=jobs,
+        costs=FilmCosts(model, library),
+        films_changed=lambda: visit.films_changed(),
     )
     said: list[str] = []
     camera = Handle(

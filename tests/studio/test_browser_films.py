@@ -3,18 +3,14 @@ and films that do not get that far."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 
-import numpy as np
 import pytest
 
-from sightline.studio.film_job import film_job, keep_depth
-from sightline.studio.library import DEPTH
 from sightline.studio.session import Session
-from sightline.video import save_video
 from tests.studio.browser import CHROMIUM, Driver, fill, short_film, tab, wait_for
+from tests.studio.films import write_film
 from tests.studio.stand_in import stand_in_worker
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed (apt install chromium).")
@@ -26,24 +22,6 @@ def driver(tmp_path_factory):
     driver = Driver(tmp_path_factory.mktemp("films"), stand_in_worker())
     yield driver
     driver.close()
-
-
-def write_film(studio, session, name):
-    """A film of five grey frames, as the studio leaves one."""
-    library = studio.library
-    session.set_size(5, 128, 128)
-    folder = library.folder / name
-    folder.mkdir()
-    request = film_job(session, library, folder).settings()
-    made = {"prompt": "a room", "negative_prompt": None, "first_frame": True, "trajectory": session.move, "seed": 7}
-    made |= {"num_frames": 5, "width": 128, "height": 128, "num_inference_steps": 3, "guidance_scale": 1.0}
-    made["camera_guidance_scale"] = 1.0
-    settings = {"request": {**request, "model": None, "camera": None}, "generated": made, "result": {"seconds": 3.0}}
-    (folder / "settings.json").write_text(json.dumps(settings))
-    (folder / DEPTH).write_text(json.dumps(keep_depth(session, library)))
-    session.trajectory.save(folder / "trajectory.json")
-    save_video(np.full((5, 128, 128, 3), 90, np.uint8), folder / "video.mp4")
-    studio.films_changed()
 
 
 def reopen(page, visit, name):

@@ -7,7 +7,7 @@ from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
 from sightline.errors import SightlineError
-from sightline.studio.gate import COOKIE, Gate
+from sightline.studio.gate import COOKIE, Gate, address
 
 HERE = {"Host": "127.0.0.1:8080"}
 
@@ -26,6 +26,8 @@ def test_this_machine_is_welcome_without_a_token():
     "headers",
     [
         {"Host": "evil.example:8080"},  # a name of another site that leads to this machine
+        {"Host": "evil.127.0.0.1"},
+        {"Host": "[evil]:80"},
         {},
         socket("http://evil.example"),
         socket("http://127.0.0.1:9999"),
@@ -37,13 +39,40 @@ def test_other_names_and_the_pages_of_other_sites_are_refused(headers):
     assert Gate("127.0.0.1", None).refusal("/", headers)
 
 
+@pytest.mark.parametrize(
+    "host, shown",
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("127.0.0.2", "127.0.0.2"),
+        ("localhost", "localhost"),
+        ("::1", "[::1]"),
+        ("0.0.0.0", "127.0.0.1"),
+        ("::", "[::1]"),
+        ("192.168.1.4", "192.168.1.4"),
+    ],
+)
+def test_the_address_leads_to_the_page_and_is_let_in(host, shown):
+    token = "a-good.token_~1"
+    assert address(host, 80, None) == f"http://{shown}:80/"
+    assert address(host, 80, token) == f"http://{shown}:80/?token={token}"
+    assert Gate(host, token).refusal(f"/?token={token}", {"Host": f"{shown}:80"}) is None
+
+
+@pytest.mark.parametrize(
+    "token", ["with a space", "one&two#three", "a+sign+more", "per%20cent", "gehörtmir", "a;cookie"]
+)
+def test_a_token_that_an_address_or_a_cookie_cannot_hold_is_refused(token):
+    with pytest.raises(SightlineError, match="expected letters from a to z"):
+        Gate("0.0.0.0", token)
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.4", "::", "studio.example"])
 def test_a_host_that_others_can_reach_needs_a_token(host):
     with pytest.raises(SightlineError, match="expected --token with it"):
         Gate(host, None)
     with pytest.raises(SightlineError, match="expected at least 8"):
         Gate(host, "short")
-    Gate(host, "long enough")
+    Gate(host, "long-enough")
 
 
 def test_the_token_is_taken_from_the_address_or_the_cookie():

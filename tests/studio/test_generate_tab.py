@@ -38,3 +38,13 @@ def test_a_reopened_film_leaves_nothing_of_the_film_before(visit):
     settings = {"prompt": "a room", "negative_prompt": None, "seed": 7, "num_inference_steps": 3}
     visit.generate.fill("room", {**settings, "guidance_scale": 1.0, "camera_guidance_scale": 1.0})
     assert visit.generate.name.value == "room" and "before" not in visit.generate.state.content
+
+
+def test_a_prompt_that_was_typed_for_another_picture_stays_and_the_new_picture_tells_its_own(visit):
+    prompt, hint = visit.generate.prompt, visit.generate.prompt_hint
+    assert prompt.value == visit.session.caption and hint.content == ""
+    edit(visit, prompt, "a red room")
+    click(visit, visit.shoot.use_world)
+    assert prompt.value == "a red room" and visit.session.caption in hint.content
+    edit(visit, prompt, visit.session.caption + "\n")
+    assert hint.content == ""

@@ -87,6 +87,17 @@ def test_back_to_the_path_while_the_model_is_read_brings_no_panel(opened):
     assert "Reading" not in opened.inspect.state.content
 
 
+def test_back_to_the_path_the_film_that_follows_it_still_plays_and_is_not_called_outdated(opened):
+    film = np.zeros((len(opened.session.trajectory), 16, 16, 3), np.uint8)
+    opened.film, opened.film_name = film, "one"
+    opened.generate.film_view.video.content = "<video>"
+    click(opened, opened.inspect.back)
+    assert opened.film is film and opened.film_name == "one"
+    assert "has changed since" not in opened.generate.film_view.errors.content
+    edit(opened, opened.shoot.move, "pan:9")
+    assert opened.film is None and "has changed since" in opened.generate.film_view.errors.content
+
+
 def test_a_slider_of_a_film_that_was_left_does_not_bring_it_back(opened):
     click(opened, opened.inspect.back)
     opened.view.scene.add_image.reset_mock()

@@ -17,6 +17,10 @@ from sightline.studio.page_text import code, counted, drop_area, page_words, pat
         ("camera_to_world of frame 3 is at (1, 2, 3).", "The camera of frame 3 is at (1, 2, 3)."),
         ("say --num-frames 5.", "say --num-frames 5."),
         ("size is 130x128: expected multiples of 16x16.", "Size is 130x128: expected multiples of 16x16."),
+        (
+            "distance is 2, but the subject is at target_depth = 1: x.",
+            "distance is 2, but the subject is at Distance = 1: x.",
+        ),
     ],
 )
 def test_errors_call_a_field_by_its_label(error, shown):
@@ -45,7 +49,7 @@ def test_a_dropped_file_goes_to_the_button_of_its_type():
 def test_a_bad_argument_is_called_as_its_field_and_plain_words_are_left_alone():
     assert page_words("frames is 1: expected 4.") == "Frames is 1: expected 4."
     assert page_words("size is 'abc': expected WIDTHxHEIGHT.").startswith("Size is 'abc'")
-    assert page_words("depth is 'world' without a world.").startswith("Depth is")
+    assert page_words("depth is 'world' without a world: expected one.").startswith("Depth is")
     assert (
         page_words("there are 4 keys for 3 frames: the size is odd.")
         == "there are 4 keys for 3 frames: the size is odd."

@@ -75,6 +75,9 @@ def test_keys_make_room_for_an_estimated_path():
     view.draw_estimate(moves.truck(1.0, frames=5).camera_to_world.numpy())
     drawn = view.scene.add_line_segments.call_args
     assert drawn.args[0] == "/path/estimate" and drawn.kwargs["thickness"] > 3.0 and not keys.visible
+    view.show_path(False)  # for a film in Inspect
+    view.show_path(True)
+    assert not keys.visible
     view.draw_estimate(None)
     assert keys.visible
     view.show_path(False)  # for a film in Inspect

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from sightline.backbones.config_files import read_configs
 from sightline.backbones.model_info import ModelInfo
 from sightline.backbones.shipped import base
+from sightline.backbones.wan_configs import TI2V_5B
 from sightline.cameras import moves
 from sightline.errors import SightlineError
 from sightline.generation.plan import make_plan
@@ -262,12 +266,105 @@ def test_a_lens_that_cannot_be_is_refused_without_a_matrix(session):
     assert "[[" not in str(caught.value)
 
 
+def test_a_size_whose_preview_would_fill_the_memory_is_refused():
+    info = ModelInfo.from_configs(TI2V_5B.components())  # which could count the tokens of 32768x32768 pixels
+    session = Session(info)
+    session.set_size(5, 3840, 2176)
+    with pytest.raises(SightlineError, match="size is 7040x7040: expected at most 9,000,000 pixels"):
+        session.set_size(5, 7040, 7040)
+    assert (session.width, session.height) == (3840, 2176)
+
+
 def test_undo_takes_the_lens_back_too(session):
     use_keys(session)
     session.set_lens(50.0)
     assert session.undo() and session.focal_mm == 28.0
     assert float(session.trajectory.intrinsics[0, 0, 0]) == pytest.approx(28.0 * 128 / 36)
     assert session.redo() and session.focal_mm == 50.0 and not session.redo()
+
+
+def test_undo_of_the_first_keys_brings_the_typed_moves_back(session):
+    session.set_move("truck:0.4")
+    typed = session.trajectory
+    session.set_keys(keys_along(typed, 3))
+    session.set_keys(session.history.current.change(1, seconds=2.0))
+    assert session.undo() and session.mode == "keys"
+    assert session.undo() and (session.mode, session.move) == ("move", "truck:0.4")
+    assert torch.equal(session.trajectory.camera_to_world, typed.camera_to_world)
+    assert session.history.has_path and not session.undo()  # so the page goes on to offer Redo
+    assert session.redo() and session.mode == "keys" and len(session.history.current) == 3
+    session.load(moves.arc(20, frames=50, width=320, height=240))
+    followed = session.trajectory
+    use_keys(session)
+    assert session.undo() and session.mode == "file"
+    assert torch.equal(session.trajectory.camera_to_world, followed.camera_to_world)
+
+
+def dolly_zoom(session):
+    session.set_depth("plane", 9.0)
+    session.set_move("dolly_zoom:8")
+
+
+def keys_of_a_longer_film(session):
+    session.set_keys(keys_along(session.trajectory, 8))
+    session.set_move("pan:10")
+    session.set_size(5, 128, 128)
+
+
+@pytest.mark.parametrize(
+    "prepare, change",
+    [
+        (dolly_zoom, lambda session: session.set_depth("plane", 2.0)),  # the subject would be behind the camera
+        (dolly_zoom, lambda session: session.set_world(3, "orbit")),
+        (keys_of_a_longer_film, lambda session: session.undo()),  # fewer frames than keys
+    ],
+)
+def test_a_change_that_leaves_no_path_is_refused_and_the_session_stays_as_it_was(session, prepare, change):
+    prepare(session)
+    fields = ("mode", "move", "world", "depth_source", "distance", "focal_mm", "history", "loaded")
+    before, path = {name: getattr(session, name) for name in fields}, session.trajectory
+    for _ in range(2):
+        with pytest.raises(SightlineError, match="expected"):
+            change(session)
+        assert {name: getattr(session, name) for name in fields} == before
+        assert torch.equal(session.trajectory.camera_to_world, path.camera_to_world)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                lambda session: session.set_move("dolly_zoom:1.5"),
+                lambda session: session.set_move("static, pan:5, tilt:5, roll:5, truck:0.1"),
+                lambda session: session.set_move("zoom:28>70"),
+                lambda session: session.set_lens(50.0),
+                lambda session: session.set_depth("plane", 1.0),
+                lambda session: session.set_depth("box room", 40.0),
+                lambda session: session.set_picture(None),
+                lambda session: session.set_world(3, "orbit"),
+                lambda session: session.set_size(5, 64, 64),
+                lambda session: session.set_size(1, 64, 32),
+                lambda session: session.set_keys(keys_along(session.trajectory, 7)),
+                lambda session: session.set_keys(dataclasses.replace(session.history.current, loop=True)),
+                lambda session: session.load(moves.arc(20, frames=3, width=32, height=24)),
+                lambda session: session.undo(),
+                lambda session: session.redo(),
+            ]
+        ),
+        max_size=12,
+    )
+)
+def test_whatever_is_done_and_undone_there_is_a_path_and_a_preview(info, actions):
+    session = Session(info)
+    session.set_size(5, 64, 64)
+    for act in actions:
+        with contextlib.suppress(SightlineError):
+            act(session)
+        path = session.trajectory
+        assert (len(path), path.width, path.height) == (session.num_frames, session.width, session.height)
+        assert torch.equal(path.camera_to_world[0], torch.eye(4, dtype=torch.float64))
+        session.preview().frame(path, len(path) - 1)
 
 
 def test_keys_along_a_zoom_have_its_lenses(session):

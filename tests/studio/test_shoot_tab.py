@@ -77,3 +77,28 @@ def test_the_easing_of_moves_leaves_keys_alone_and_undo_brings_them_back(visit):
     edit(visit, visit.shoot.move, "pan:20")
     edit(visit, visit.shoot.easing, "linear")
     assert (visit.session.mode, visit.session.move, visit.session.easing) == ("move", "pan:20", "linear")
+
+
+def test_a_format_without_a_lens_says_so_when_it_is_saved(visit):
+    edit(visit, visit.shoot.move, "zoom:28>50")
+    for name, has_lens in (("re10k", True), ("sightline", True), ("tum", False), ("kitti", False)):
+        visit.said.clear()
+        visit.shoot.format.value = name
+        click(visit, visit.shoot.save)
+        assert visit.client.send_file_download.call_args.args[0].startswith(name)
+        assert has_lens == (visit.said == []) and (has_lens or f"format {name} have no lens" in visit.said[0])
+
+
+def test_a_key_from_the_view_replaces_a_typed_move_in_one_step_of_the_history(visit):
+    keys, camera = visit.shoot.keys, visit.client.camera
+    click(visit, keys.start)
+    edit(visit, keys.key, 3)
+    edit(visit, visit.shoot.move, "pan:10")
+    camera.position = (0.1, -0.2, 0.3)
+    click(visit, keys.insert)
+    assert visit.session.mode == "keys" and len(keys.keyframes) == 2 and keys.chosen == 1
+    assert keys.keyframes.keys[1].camera_to_world[:3, 3].tolist() == pytest.approx([0.1, -0.2, 0.3])
+    edit(visit, keys.actions, "Undo")
+    assert (visit.session.mode, visit.session.move) == ("move", "pan:10")
+    edit(visit, keys.actions, "Undo")
+    assert visit.session.mode == "keys" and len(keys.keyframes) == 4

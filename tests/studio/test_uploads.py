@@ -120,8 +120,9 @@ def test_no_name_leads_out_of_the_output_folder(tmp_path, name):
                 action(tried)
     assert (secret / "settings.json").exists()
     assert library.names() == []
-    for tried in (name, str(secret), "../secret"):
+    for tried in (name, str(secret), "../secret", "-rf *", "--output=x"):
         new = library.new_folder(tried)
+        assert new.name[0] not in ".-"  # neither hidden nor read as an option by a command
         assert new.parent == library.folder and new.resolve().parent == library.folder and new.name != "inputs"
 
 

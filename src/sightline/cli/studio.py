@@ -1,7 +1,7 @@
 """sightline studio: a page to draw a camera path on a picture, preview it, generate the film and inspect the model.
 
 The page is open to this machine alone, at http://127.0.0.1:8080. Films are written to folders in the output folder, as
-`sightline generate` writes them. Ctrl-C ends the studio and keeps finished films.
+`sightline generate` writes them. Ctrl-C (or `kill`) ends the studio and keeps finished films.
 """
 
 from __future__ import annotations
@@ -40,11 +40,13 @@ class StudioCommand:
     """Access token: the page then opens only with ?token=... in its address."""
 
     def run(self) -> None:
+        import signal
         import threading
 
         from sightline.studio.app import Studio
 
         studio = Studio(self.options, self.output, host=self.host, port=self.port, token=self.token)
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill` ends it as Ctrl-C does
         try:
             print_line(f"the studio is open at {studio.address} (Ctrl-C ends it)")
             threading.Event().wait()

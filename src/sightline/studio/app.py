@@ -20,7 +20,7 @@ from sightline.errors import SightlineError
 from sightline.files import failure, remove_leftovers, require_writable
 from sightline.generation.model import Model, ModelOptions
 from sightline.studio.film_cost import FilmCosts, FilmSettings
-from sightline.studio.gate import Gate, is_loopback
+from sightline.studio.gate import Gate, address
 from sightline.studio.jobs import FilmJob, FilmJobs
 from sightline.studio.library import Library
 from sightline.studio.trained_range import lab_range
@@ -70,8 +70,7 @@ class Studio:
         self.server.gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(47, 93, 140))
         self.server.on_client_connect(self._on_connect)
         self.server.on_client_disconnect(self._on_disconnect)
-        shown = "127.0.0.1" if is_loopback(host) or host in ("0.0.0.0", "::") else host
-        self.address = f"http://{shown}:{self.server.get_port()}/" + (f"?token={token}" if token else "")
+        self.address = address(host, self.server.get_port(), token)
 
     def _prepare(self) -> None:
         """What the first page would have to wait for."""

@@ -51,7 +51,7 @@ def _within(label: str, value: Any, low: float, high: float) -> float:
         found = float(value)
     except (TypeError, ValueError, OverflowError):
         found = math.nan
-    if not low <= found <= high:  # as a number that is none
+    if not low <= found <= high:  # also for NaN
         given = plain_number(found, 6) if math.isfinite(found) else shown(value)
         raise SightlineError(
             f"{label} is {given}: expected a number from {plain_number(low, 6)} to {plain_number(high, 6)}."

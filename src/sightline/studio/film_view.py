@@ -80,7 +80,7 @@ class FilmView:
         if self.task is not None and not self.task.ended.is_set():
             return  # a second click
         depth = self.visit.session.depth().numpy()
-        folder = self.visit.studio.library.film(self.visit.film_name).folder
+        folder = self.visit.find_film(self.visit.film_name).folder
         arguments = {"folder": str(folder), "depth": pack(depth)}
         self.remaining = Remaining()
         self._show_running(True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from sightline.errors import SightlineError
 from sightline.studio.fields import NOTHING
 from sightline.studio.film_view import commands
 from sightline.studio.page_text import sentence, sentences, table, videos
@@ -78,13 +79,18 @@ class GalleryTab:
         self.show()
 
     def show(self) -> None:
-        library = self.visit.studio.library
+        self.videos.content = self.commands.content = ""
         if self.film.value == NOTHING:
-            self.videos.content = sentence(f"No films in {library.folder} yet.")
-            self.commands.content = ""
+            self.videos.content = sentence(f"No films in {self.visit.studio.library.folder} yet.")
             return
-        film = library.film(self.film.value)
-        shown = [film] if self.other.value == NOTHING else [film, library.film(self.other.value)]
+        try:
+            self._show_films()
+        except SightlineError as error:  # of a folder that something else has damaged or deleted
+            self.videos.content = sentence(str(error), "error")
+
+    def _show_films(self) -> None:
+        film = self.visit.find_film(self.film.value)
+        shown = [film] if self.other.value == NOTHING else [film, self.visit.find_film(self.other.value)]
         films = [(one.name, one.folder / "video.mp4") for one in shown]
         if len(shown) == 1 and film.has_truth:
             films.append(("true view", film.folder / "true.mp4"))
@@ -94,7 +100,7 @@ class GalleryTab:
     def act(self, word: str) -> None:
         if self.film.value == NOTHING:
             return
-        film = self.visit.studio.library.film(self.film.value)
+        film = self.visit.find_film(self.film.value)
         if word == "Reopen":
             self.visit.reopen(film)
         elif word == "Inspect":

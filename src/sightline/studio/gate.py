@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import http
 import ipaddress
+import re
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from sightline.errors import SightlineError
 
 COOKIE = "sightline-studio"
 _MIN_TOKEN = 8  # letters
-_LOCAL = ("localhost", "127.0.0.1", "[::1]", "::1")
+_TOKEN = re.compile(r"[\w.~-]*", re.ASCII)  # what an address and a cookie hold as it is
 
 
 def is_loopback(host: str) -> bool:
@@ -32,6 +33,12 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def address(host: str, port: int, token: str | None) -> str:
+    """Where the page of a server that listens at this host is opened on this machine."""
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://{f'[{name}]' if ':' in name else name}:{port}/" + (f"?token={token}" if token else "")
 
 
 class Gate:
@@ -45,12 +52,14 @@ class Gate:
             )
         if token is not None and len(token) < _MIN_TOKEN:
             raise SightlineError(f"token has {len(token)} letters: expected at least {_MIN_TOKEN}.")
+        if token is not None and not _TOKEN.fullmatch(token):
+            raise SightlineError("token is no part of an address: expected letters from a to z, digits and . _ ~ -.")
         self.local, self.token = is_loopback(host), token
 
     def refusal(self, path: str, headers: Any) -> str | None:
         """Why a request is refused, in a sentence; None where it is welcome."""
         host = headers.get("Host", "")
-        if self.local and _name(host) not in _LOCAL:
+        if self.local and not is_loopback(_name(host)):
             return "This page is only open to this machine."
         origin = headers.get("Origin")
         if headers.get("Upgrade", "").lower() == "websocket" and (
@@ -114,5 +123,6 @@ class Gate:
 
 
 def _name(host: str) -> str:
-    """The host without its port."""
-    return host.rsplit(":", 1)[0].lower() if host.rsplit(":", 1)[-1].isdigit() else host.lower()
+    """The host without its port and the brackets of an IPv6 address."""
+    name = host.rsplit(":", 1)[0] if host.rsplit(":", 1)[-1].isdigit() else host
+    return name.lower().removeprefix("[").removesuffix("]")

@@ -83,9 +83,13 @@ class GenerateTab:
         self.show_prompt_hint()
 
     def show_prompt_hint(self) -> None:
-        """A picture of the visitor has no caption, so the prompt is theirs to write."""
-        is_missing = self.visit.session.picture is not None and not self.prompt.value.strip()
-        self.prompt_hint.content = sentence(_PROMPT_HINT) if is_missing else ""
+        """A picture of the visitor has no caption, so the prompt is theirs to write. Another picture has one, which is offered
+        where the prompt is that of an earlier picture."""
+        typed, caption = self.prompt.value.strip(), self.visit.session.caption
+        if caption:
+            self.prompt_hint.content = sentence("" if typed == caption else f"What this picture shows: {caption}.")
+        else:
+            self.prompt_hint.content = sentence("" if typed else _PROMPT_HINT)
 
     def set_size(self) -> None:
         try:

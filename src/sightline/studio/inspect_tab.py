@@ -25,6 +25,7 @@ _WIDTH = 2.0  # of the picture in the 3D view
 _MARGIN = 1.1  # of the view to the picture
 _OTHER_ASPECT = 0.02  # a larger relative change of the view's shape is another one
 _PANEL_WIDTH, _PANEL_SHARE = 560, 0.4  # the most, in pixels and of the page's width
+_START = "Open a film, then click a point of its picture in the 3D view."
 _EMPTY = np.full((8, 8, 3), 255, np.uint8)
 
 
@@ -47,7 +48,7 @@ class InspectTab:
         gui = visit.gui
         self.film = gui.add_dropdown("Film to inspect", (NOTHING,))
         self.open_film = gui.add_button("Open the film", icon="scan-eye")
-        self.state = gui.add_html(sentence("Open a film, then click a point of its picture in the 3D view."))
+        self.state = gui.add_html(sentence(_START))
         self.frame = gui.add_slider("Latent frame", 0, 1, 1, 0)
         self.layer = gui.add_slider("Layer", 0, 1, 1, 0)
         self.head = gui.add_dropdown("Head", (_MEAN,))
@@ -81,7 +82,7 @@ class InspectTab:
 
     def open(self, name: str) -> None:
         """Show the frames of a film in the 3D view, in place of the path."""
-        film = self.visit.studio.library.film(name)
+        film = self.visit.find_film(name)
         self.put_away_question()
         if name != self.opened:
             self.token = self.query = None
@@ -148,8 +149,10 @@ class InspectTab:
         self.visit.show_preview()
 
     def leave(self) -> None:
-        """Show the path again, from where it is first shown."""
-        self.visit.path_changed()
+        """Show the path again, from where it is first shown. It is the same path, so a film that follows it plays on."""
+        self.hide_picture()
+        self.state.content = sentence(_START)
+        self.visit.view.show_path(True)
         self.visit.view.look_from_behind(self.visit.distance)
 
     def clicked(self, event: Any) -> None:
@@ -179,7 +182,7 @@ class InspectTab:
         if self.frames is None or not self.is_shown:
             return
         head = None if self.head.value == _MEAN else int(self.head.value.removeprefix("head "))
-        folder = self.visit.studio.library.film(self.opened).folder
+        folder = self.visit.find_film(self.opened).folder
         query = TokenQuery(str(folder), self._latent_frame, *self.at, self._layer, head, self._sigma)
         self.state.content = sentence("Reading the model ...")
         self.put_away_question()  # a slider asks many times; only the last one matters

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from sightline.cameras import se3
 from sightline.cameras.moves import Easing
 from sightline.errors import SightlineError
 from sightline.studio.fields import index_in, number_in, vector_in
 from sightline.studio.keyframes import Key, Keyframes, keys_along
-from sightline.studio.page_text import sentence
+from sightline.studio.page_text import counted, sentence
 
 if TYPE_CHECKING:
     from sightline.studio.visit import Visit
@@ -53,7 +54,9 @@ class KeysFolder:
 
     @property
     def keyframes(self) -> Keyframes:
-        return self.visit.session.history.current
+        """What is edited: where the path is not made of keys, the picture's camera alone."""
+        session = self.visit.session
+        return session.history.current if session.mode == "keys" else session.first_keys()
 
     def use(self, keyframes: Keyframes, chosen: int) -> None:
         """Make these the path."""
@@ -64,19 +67,11 @@ class KeysFolder:
 
     def insert_view(self) -> None:
         """A key where the visitor's own view is, after the chosen one."""
-        camera = self.visit.client.camera
-        rotation = se3.quaternion_to_rotation(torch.tensor(np.array(camera.wxyz), dtype=torch.float64))
-        position = torch.tensor(np.array(camera.position), dtype=torch.float64)
-        self._begin()
-        before = self.keyframes.keys[self.chosen]
-        key = Key(se3.from_parts(rotation, position), before.focal_mm, before.seconds, before.easing)
-        self.use(self.keyframes.insert(self.chosen + 1, key), self.chosen + 1)
-
-    def _begin(self) -> None:
-        """Start from the picture's camera alone, where the path was not made of keys."""
-        if self.visit.session.mode != "keys":
-            self.chosen = 0
-            self.visit.session.set_keys(self.visit.session.first_keys())
+        keyframes = self.keyframes
+        chosen = min(self.chosen, len(keyframes) - 1)
+        before = keyframes.keys[chosen]
+        key = Key(_pose(self.visit.client.camera), before.focal_mm, before.seconds, before.easing)
+        self.use(keyframes.insert(chosen + 1, key), chosen + 1)
 
     def act(self, word: str) -> None:
         session = self.visit.session
@@ -113,7 +108,6 @@ class KeysFolder:
             self.visit.refuse([self.key, self.place, self.lens, self.seconds, self.easing], error, self.draw)
 
     def set_loop(self) -> None:
-        self._begin()
         self.use(Keyframes(self.keyframes.keys, bool(self.loop.value)), self.chosen)
 
     def fit_film(self) -> None:
@@ -126,10 +120,8 @@ class KeysFolder:
 
     def moved(self, event: Any) -> None:
         """The gizmo is dragged: the path follows; the change is kept, as one step of the history, when it is let go."""
-        rotation = se3.quaternion_to_rotation(torch.tensor(np.array(event.target.wxyz), dtype=torch.float64))
-        position = torch.tensor(np.array(event.target.position), dtype=torch.float64)
         session = self.visit.session
-        changed = self.keyframes.change(self.chosen, camera_to_world=se3.from_parts(rotation, position))
+        changed = self.keyframes.change(self.chosen, camera_to_world=_pose(event.target))
         if event.phase == "end":
             self.use(changed, self.chosen)
         else:
@@ -167,9 +159,15 @@ class KeysFolder:
         length = (session.num_frames - 1) / session.trajectory.fps
         stretched = abs(self.keyframes.seconds - length) > 0.5 / session.trajectory.fps
         self.fit.visible = stretched and count > 1
-        note = f"{count} keys. Key 0 is the camera of the picture."
+        note = f"{counted(count, 'key')}. Key 0 is the camera of the picture."
         if stretched and count > 1:
             note += (
                 f" The transitions take {self.keyframes.seconds:.2f} s and are stretched to the film's {length:.2f} s."
             )
         self.note.content = sentence(note)
+
+
+def _pose(placed: Any) -> Tensor:  # -> [4, 4]
+    """Where the visitor's view or a handle of the 3D view is."""
+    rotation = se3.quaternion_to_rotation(torch.tensor(np.array(placed.wxyz), dtype=torch.float64))
+    return se3.from_parts(rotation, torch.tensor(np.array(placed.position), dtype=torch.float64))

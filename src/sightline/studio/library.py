@@ -161,7 +161,7 @@ class Library:
         """A folder for a new film, named after a text that may hold anything. reserved: names that are taken too."""
         taken = [place.name for place in self.folder.iterdir()] if self.folder.is_dir() else []
         taken += reserved
-        title = plain_name(title[:40]).strip("_.") or "film"
+        title = plain_name(title[:40]).strip("_.-") or "film"  # nor one that a command would read as an option
         return self.folder / unique_names([title], [*taken, INPUTS])[0]
 
     def keep_picture(self, image: Image.Image) -> Path:

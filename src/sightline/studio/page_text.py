@@ -29,9 +29,8 @@ _LABELS = {
     "camera_to_world": "The camera",
 }
 _ARGUMENT = re.compile(rf"(?<![\w-])({'|'.join(_LABELS)})\b")
-_SUBJECT = re.compile(
-    r"^(frames|size|depth|easing|format|style|seed|distance)(?= is )"
-)  # elsewhere these are plain words
+# Elsewhere these are plain words, and "distance is 2, but the subject ..." is that of a move.
+_SUBJECT = re.compile(r"^(frames|size|depth|easing|format|style|seed|distance)(?= is [^,]*:)")
 
 
 def page_words(error: str) -> str:

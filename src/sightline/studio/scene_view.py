@@ -42,8 +42,9 @@ class SceneView:
         self._frusta: list[Any] = []
         self._keys: list[Any] = []
         self._gizmo: Any = None
-        self._shows_path = True
+        self._shows_path, self._shows_estimate = True, False
         self._parents = [self.scene.add_frame(name, show_axes=False) for name in ("/picture", "/path", "/keys", "/now")]
+        self._keys_parent = self._parents[2]
 
     def look_from_behind(self, distance: float) -> None:
         """Put the visitor's own view behind, beside and above the picture's camera."""
@@ -107,7 +108,8 @@ class SceneView:
 
     def draw_estimate(self, poses: np.ndarray | None) -> None:  # [T, 4, 4]
         """The path that was estimated from the film; None hides it. The keys' frusta, which would cover it, make room."""
-        self._parents[2].visible = self._shows_path and poses is None
+        self._shows_estimate = poses is not None
+        self.show_path(self._shows_path)
         positions = np.zeros((2, 3), np.float32) if poses is None else poses[:, :3, 3].astype(np.float32)
         self._curve("/path/estimate", positions, _ESTIMATE, visible=poses is not None, thickness=6.0)
 
@@ -162,4 +164,4 @@ class SceneView:
         """Show everything of the path, or hide it for something else."""
         self._shows_path = visible
         for parent in self._parents:
-            parent.visible = visible
+            parent.visible = visible and not (parent is self._keys_parent and self._shows_estimate)

@@ -6,10 +6,11 @@ in `sightline generate`, and keyframes are written to a file that the job reads 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,16 +27,15 @@ from sightline.generation.first_frame import shipped_caption
 from sightline.generation.job import DEFAULT_MOVE, Job
 from sightline.generation.shot import make_shot
 from sightline.studio import depth as depths
-from sightline.studio.history import History
+from sightline.studio.history import History, PathMode
 from sightline.studio.keyframes import Key, Keyframes
 from sightline.studio.memo import Memo
 from sightline.studio.picture import World, WorldView, crop_note, first_frame, true_view, view_world
 from sightline.studio.preview import Preview
 from sightline.worlds import sample_clip
 
+_MAX_FRAME_PIXELS = 9_000_000  # as 4K has; the preview of a larger frame would fill the memory
 _MAX_TRUE_BYTES = 64 * 2**20  # of true views that are kept for playing them again
-
-PathMode = Literal["move", "keys", "file"]
 
 
 @dataclass
@@ -73,14 +73,16 @@ class Session:
 
     def set_picture(self, picture: Image.Image | None) -> None:
         """Take an uploaded picture, or None for the shipped frame."""
-        self.picture, self.world = picture, None
-        self.depth_source, self.depth_values = "plane", {}
+        with self._kept_if_refused("picture", "world", "depth_source", "depth_values"):
+            self.picture, self.world = picture, None
+            self.depth_source, self.depth_values = "plane", {}
 
     def set_world(self, seed: int, style: str) -> None:
         """Take the first frame of a procedural world, whose true depth is known."""
         sample_clip(style, seed, 2, 16, 16)  # refuses a bad seed or style
-        self.picture, self.world = None, World(seed, style)
-        self.depth_source, self.depth_values = "world", {}
+        with self._kept_if_refused("picture", "world", "depth_source", "depth_values"):
+            self.picture, self.world = None, World(seed, style)
+            self.depth_source, self.depth_values = "world", {}
 
     def set_depth(self, source: str, distance: float | None = None, values: np.ndarray | None = None) -> None:
         """values: of a file or of a depth model, [h, w] of the whole picture."""
@@ -90,23 +92,28 @@ class Session:
             raise SightlineError("depth is 'world' without a world: expected one to be opened first.")
         if source in ("file", "model") and values is None and source not in self.depth_values:
             raise SightlineError(f"depth is {source!r} without values: expected a {source} to be chosen first.")
-        if distance is not None:
-            self.distance = number("distance", distance, above=0.0)
-        if values is not None:
-            self.depth_values[source] = values
-        self.depth_source = source
+        # The distance is also the radius of an orbit, and the way that a dolly zoom has.
+        with self._kept_if_refused("distance", "depth_values", "depth_source"):
+            if distance is not None:
+                self.distance = number("distance", distance, above=0.0)
+            if values is not None:
+                self.depth_values = {**self.depth_values, source: values}
+            self.depth_source = source
 
     def set_lens(self, focal_mm: float) -> None:
         """The focal length of the picture; the first key has it too."""
-        self.focal_mm = number("focal_mm", focal_mm, above=0.0)
-        if self.history.current.keys[0].focal_mm != self.focal_mm:
-            self.history.apply(self.history.current.change(0, focal_mm=self.focal_mm))
+        with self._kept_if_refused("focal_mm", "history"):
+            self.focal_mm = number("focal_mm", focal_mm, above=0.0)
+            if self.history.current.keys[0].focal_mm != self.focal_mm:
+                self.history.apply(self.history.current.change(0, focal_mm=self.focal_mm), self.mode)
 
     def set_size(self, num_frames: int, width: int, height: int) -> None:
         """The length and size of the film; refused where the model cannot make it."""
         self.info.require_num_frames(whole_number("num_frames", num_frames))
         self.info.require_size(width, height)
-        with self._kept_if_refused("num_frames", "width", "height"):  # as fewer frames than keys are
+        if width * height > _MAX_FRAME_PIXELS:
+            raise SightlineError(f"size is {width}x{height}: expected at most {_MAX_FRAME_PIXELS:,} pixels.")
+        with self._kept_if_refused("num_frames", "width", "height"):  # there may be more keys than frames
             self.num_frames, self.width, self.height = num_frames, width, height
 
     @property
@@ -203,26 +210,36 @@ class Session:
             raise SightlineError("the first key has moved: expected it to stay the camera of the picture.")
         if self.num_frames < len(keyframes) + keyframes.loop:
             raise SightlineError(f"there are {len(keyframes)} keys for {self.num_frames} frames: expected fewer keys.")
-        self.history.apply(keyframes)
-        self.mode, self.focal_mm = "keys", first.focal_mm
+        with self._kept_if_refused("history", "mode", "focal_mm"):
+            self.history.apply(keyframes, self.mode)
+            self._follow("keys")
 
     def undo(self) -> bool:
-        """Back to the keys before the last change, or from another path to the keys; False where there are none."""
-        if self.mode != "keys" and len(self.history.current) > 1:
-            return self._follow_history()
-        return self.history.undo() and self._follow_history()
+        """Back to the keys, or to the other path, before the last change of keys; from a path that has replaced keys, to them.
+
+        False where there is nothing to undo.
+        """
+        with self._kept_if_refused("history", "mode", "focal_mm"):  # the film may have become too short for the keys
+            if self.mode != "keys" and len(self.history.current) > 1:
+                return self._follow("keys")
+            return self._follow(self.history.undo(self.mode))
 
     def redo(self) -> bool:
         """Forward again; False where nothing was undone."""
-        return self.history.redo() and self._follow_history()
+        with self._kept_if_refused("history", "mode", "focal_mm"):
+            return self._follow(self.history.redo(self.mode))
 
-    def _follow_history(self) -> bool:
-        self.mode, self.focal_mm = "keys", self.history.current.keys[0].focal_mm
+    def _follow(self, mode: PathMode | None) -> bool:
+        """Let the camera follow the current keys, or another path beside them; the first key has the lens of both."""
+        if mode is None:
+            return False
+        self.mode, self.focal_mm = mode, self.history.current.keys[0].focal_mm
         return True
 
     def load(self, trajectory: Trajectory) -> None:
         """Follow a trajectory from a file. A longer or shorter one is resampled in time."""
-        self.loaded, self.mode = trajectory, "file"
+        with self._kept_if_refused("loaded", "mode"):
+            self.loaded, self.mode = trajectory, "file"
 
     @property
     def trajectory(self) -> Trajectory:
@@ -236,11 +253,11 @@ class Session:
     @contextmanager
     def _kept_if_refused(self, *names: str) -> Iterator[None]:
         """A change of these fields, which is taken back where it leaves no path."""
-        before = {name: getattr(self, name) for name in names}
+        before = {name: copy.copy(getattr(self, name)) for name in names}
         try:
             yield
             self.trajectory  # noqa: B018  # refuses what cannot be made
-        except SightlineError:
+        except Exception:
             for name, value in before.items():
                 setattr(self, name, value)
             raise

@@ -171,6 +171,10 @@ class ShootTab:
             if len(files) > 1:
                 place = _packed(files, place if place.is_dir() else root, Path(folder) / "trajectory.zip")
             self.visit.client.send_file_download(f"{name}{place.suffix}", place.read_bytes(), save_immediately=True)
+        if "focal_mm" in FORMATS[name].read_options:
+            self.visit.notify(
+                f"Files of the format {name} have no lens: who opens one sets it. A zoom is lost.", "green"
+            )
 
     def show_warnings(self) -> None:
         session = self.visit.session

@@ -206,6 +206,14 @@ class Visit:
 
     # -- films ----------------------------------------------------------------------------------------------------
 
+    def find_film(self, name: str) -> Film:
+        """A film of the output folder. One that something else has deleted is refused, and leaves the lists of all pages."""
+        try:
+            return self.studio.library.film(name)
+        except SightlineError:
+            self.studio.films_changed()
+            raise
+
     def show_film(self, film: Film) -> None:
         """Play a film that follows the current path, beside the preview."""
         frames = film.frames()

@@ -176,4 +176,6 @@ def _shake(rng: random.Random, seconds: Tensor) -> Tensor:  # [T] -> [T]
 
 def _require_short_of_subject(name: str, distance: float, depth: float) -> None:
     if number(name, distance) >= depth:
-        raise SightlineError(f"{name} is {distance!r}: expected less than target_depth = {depth:g}, to stop short.")
+        raise SightlineError(
+            f"{name} is {distance!r}, but the subject is at target_depth = {depth:g}: expected a move that stops short of it."
+        )
