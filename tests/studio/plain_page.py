@@ -11,6 +11,7 @@ from unittest.mock import MagicMock
 
 from sightline.generation.model import Model, ModelOptions
 from sightline.studio import visit as visits
+from sightline.studio.closed_pages import ClosedPages
 from sightline.studio.film_cost import FilmCosts
 from sightline.studio.jobs import FilmJobs
 from sightline.studio.library import Library
@@ -91,7 +92,7 @@ class Asked:
         self.cancelled.append(task)
 
 
-def plain_visit(folder: Any, monkeypatch: Any, page_width: int = 1280) -> Any:
+def plain_visit(folder: Any, monkeypatch: Any, page_width: int = 1280, closed_pages: ClosedPages | None = None) -> Any:
     """A visit of a studio whose films are in this folder. said: its notifications."""
     monkeypatch.setattr(visits, "limit_uploads", lambda client, on_refusal: None)
     model, library, worker = Model(ModelOptions()), Library(folder), Asked()
@@ -103,6 +104,8 @@ def plain_visit(folder: Any, monkeypatch: Any, page_width: int = 1280) -> Any:
         jobs=jobs,
         costs=FilmCosts(model, library),
         films_changed=lambda: visit.films_changed(),
+        closed_pages=closed_pages,
+        closed_pages_changed=lambda: visit.closed_pages_changed(),
     )
     said: list[str] = []
     camera = Handle(

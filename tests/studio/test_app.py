@@ -7,8 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from sightline.generation.job import Job
-from sightline.generation.model import ModelOptions
+from sightline.generation.model import Model, ModelOptions
 from sightline.studio.app import Studio
+from sightline.studio.closed_pages import ClosedPage
+from sightline.studio.session import Session
 from sightline.studio.upload_limit import MAX_MESSAGE_BYTES
 from tests.studio.stand_in import stand_in_worker
 
@@ -57,6 +59,12 @@ class _Page:
 
     close = show_end
 
+    def closed_page(self):
+        return ClosedPage(Session(Model(ModelOptions()).info, mode="keys"), "film", None)
+
+    def closed_pages_changed(self):
+        self.heard.append("closed pages")
+
 
 def test_every_page_hears_of_a_film_and_one_that_has_gone_does_not_stop_it(studio):
     here, gone = _Page(), _Page()
@@ -65,6 +73,7 @@ def test_every_page_hears_of_a_film_and_one_that_has_gone_does_not_stop_it(studi
         job = studio.jobs.start("film", lambda folder: Job(prompt="hang", output=folder), lambda event: None)
         studio._on_disconnect(SimpleNamespace(client_id=-2))
         assert gone.heard[-1] == "end" and not job.has_ended
+        assert here.heard[-1] == "closed pages" and len(studio.closed_pages) == 1
         studio.jobs.cancel("film")
         assert job.task.wait(60)["event"] == "cancelled" and here.heard[-1] == "jobs"
         studio.jobs.start("film", lambda folder: Job(prompt="a room", output=folder), lambda event: None).task.wait(60)

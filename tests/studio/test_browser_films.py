@@ -127,3 +127,14 @@ def test_a_cancelled_and_a_killed_job_leave_the_page_working(driver, page_and_vi
     tab(page, "Shoot")
     fill(page, "Moves", "roll:4")
     wait_for(page, lambda: visit.session.move == "roll:4" and not visit.generate.start.disabled)
+
+
+def test_keys_survive_a_reload_of_the_page(driver, page_and_visit):
+    page, visit = page_and_visit
+    page.get_by_role("button", name="Make keys from the path").click()
+    wait_for(page, lambda: visit.session.mode == "keys")
+    made = visit.session
+    visit = driver.visit_of(page, page.reload)
+    page.get_by_role("button", name="Go on where the closed page was").click()
+    wait_for(page, lambda: visit.session is made)
+    page.get_by_role("button", name="Go on where the closed page was").wait_for(state="hidden")

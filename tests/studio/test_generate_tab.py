@@ -36,7 +36,7 @@ def test_a_length_that_has_not_been_drawn_is_drawn_before_the_film_is_made(visit
 def test_a_reopened_film_leaves_nothing_of_the_film_before(visit):
     visit.generate.name.value, visit.generate.state.content = "before", "before took 3 s."
     settings = {"prompt": "a room", "negative_prompt": None, "seed": 7, "num_inference_steps": 3}
-    visit.generate.fill("room", {**settings, "guidance_scale": 1.0, "camera_guidance_scale": 1.0})
+    visit.generate.fill("room", {**settings, "guidance_scale": 1.0, "camera_guidance_scale": 1.0}, "room")
     assert visit.generate.name.value == "room" and "before" not in visit.generate.state.content
 
 

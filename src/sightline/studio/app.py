@@ -19,6 +19,7 @@ from sightline.backbones.model_info import LAB_SHAPES
 from sightline.errors import SightlineError
 from sightline.files import failure, remove_leftovers, require_writable
 from sightline.generation.model import Model, ModelOptions
+from sightline.studio.closed_pages import ClosedPages
 from sightline.studio.film_cost import FilmCosts, FilmSettings
 from sightline.studio.gate import Gate, address
 from sightline.studio.jobs import FilmJob, FilmJobs
@@ -59,6 +60,8 @@ class Studio:
         self.jobs = FilmJobs(self.library, self.worker, self._on_job_change)
         self.costs = FilmCosts(self.model, self.library)
         self.visits: dict[int, Visit] = {}
+        # None where other machines reach the page: who opens it next may be somebody else.
+        self.closed_pages = ClosedPages() if gate.local else None
         self._lock = threading.Lock()
         self._prepare()
         with gate.installed(max_size=MAX_MESSAGE_BYTES), contextlib.redirect_stdout(io.StringIO()):  # viser's banner
@@ -109,8 +112,17 @@ class Studio:
     def _on_disconnect(self, client: Any) -> None:
         with self._lock:
             visit = self.visits.pop(client.client_id, None)
-        if visit is not None:
-            visit.close()
+        if visit is None:
+            return
+        visit.close()
+        if self.closed_pages is not None:
+            self.closed_pages.keep(visit.closed_page())
+            self.closed_pages_changed()
+
+    def closed_pages_changed(self) -> None:
+        """A page was closed, or another one goes on with it: new pages offer it."""
+        for visit in self._open_visits():
+            visit.run_later(visit.closed_pages_changed)
 
     def _open_visits(self) -> list[Visit]:
         with self._lock:

@@ -113,12 +113,12 @@ class GenerateTab:
                 return
         self.size.value = f"{session.width}x{session.height}"
 
-    def fill(self, name: str, settings: dict[str, Any]) -> None:
-        """Show the name and the settings of a film that was reopened."""
+    def fill(self, name: str, settings: dict[str, Any], owner: str) -> None:
+        """Show the name and the settings of a film. owner: whose they are, such as "the closed page"."""
         self.fill_size()
         self.name.value = name
         if self.job is None or self.job.has_ended:
-            self.state.content = sentence(f"The settings are those of {name}.")
+            self.state.content = sentence(f"The settings are those of {owner}.")
         self.prompt.value, self.negative.value = settings["prompt"] or "", settings["negative_prompt"] or ""
         self.seed.value, self.steps.value = settings["seed"], settings["num_inference_steps"]
         self.guidance.value, self.camera.value = settings["guidance_scale"], settings["camera_guidance_scale"]

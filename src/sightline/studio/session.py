@@ -69,6 +69,12 @@ class Session:
         self.width, self.height = self.width or own.width, self.height or own.height
         self.history = History(self.first_keys())
 
+    @property
+    def is_untouched(self) -> bool:
+        """Whether nothing was made yet: the picture and the path are those of a new page."""
+        has_path = self.mode != "move" or self.move != DEFAULT_MOVE or self.history.has_path
+        return self.picture is None and self.world is None and not has_path
+
     # -- the picture --------------------------------------------------------------------------------------------
 
     def set_picture(self, picture: Image.Image | None) -> None:

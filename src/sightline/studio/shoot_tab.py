@@ -51,6 +51,7 @@ class ShootTab:
     def __init__(self, visit: Visit) -> None:
         self.visit = visit
         gui, session = visit.gui, visit.session
+        self.go_on = gui.add_button("Go on where the closed page was", icon="history", visible=False)
         with gui.add_folder("Picture"):
             self.upload = gui.add_upload_button("Open a picture", icon="photo", mime_type=_PICTURES)
             gui.add_html(drop_area(_PICTURES))
@@ -75,6 +76,7 @@ class ShootTab:
 
     def _listen(self) -> None:
         visit = self.visit
+        visit.on_click(self.go_on, visit.go_on)
         visit.on_upload(self.upload, self.open_picture)
         visit.on_click(self.use_world, self.set_world)
         visit.on_edit(self.lens, self.set_lens)
@@ -83,6 +85,10 @@ class ShootTab:
         visit.on_edit(self.add, self.add_move)
         visit.on_upload(self.open_path, self.open_trajectory)
         visit.on_click(self.save, self.save_trajectory)
+
+    def show_closed_page(self) -> None:
+        """Offer what was made on a page that is closed, until something is made on this one."""
+        self.go_on.visible = bool(self.visit.studio.closed_pages) and self.visit.session.is_untouched
 
     # -- the picture ------------------------------------------------------------------------------------------------
 

@@ -2,56 +2,46 @@
 
 from __future__ import annotations
 
-import logging
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sightline.errors import SightlineError
-from sightline.files import failure
 from sightline.studio import depth as depths
-from sightline.studio.fields import by_visitor
+from sightline.studio.closed_pages import ClosedPage
 from sightline.studio.film_job import reopened
 from sightline.studio.gallery_tab import GalleryTab
 from sightline.studio.generate_tab import GenerateTab
 from sightline.studio.inspect_tab import InspectTab
 from sightline.studio.library import Film
-from sightline.studio.page_text import page_words, path_table
+from sightline.studio.page import Page
+from sightline.studio.page_text import path_table
 from sightline.studio.player import Player, side_by_side
 from sightline.studio.scene_view import SceneView
 from sightline.studio.session import Session
 from sightline.studio.shoot_tab import ShootTab
 from sightline.studio.upload_limit import limit_uploads
-from sightline.studio.worker import OnEvent
 
 if TYPE_CHECKING:
     from sightline.studio.app import Studio
 
-_log = logging.getLogger("sightline")
 _PANEL_WIDTH = (300, 400)  # pixels: the least and the most of a panel at the side of the page
 _PANEL_SHARE = 0.31  # of the page's width, in between
-_TYPING_SECONDS = 1.5  # without another letter, after which a number counts as typed
 _PANEL_SECONDS = 0.3  # until a page has drawn a panel again: it forgets the width, and ignores one that comes before
 
 
-class Visit:
+class Visit(Page):
     """Connects the session of one client to what the client sees."""
 
     def __init__(self, studio: Studio, client: Any) -> None:
-        self.studio, self.client, self.gui = studio, client, client.gui
-        self.lock = threading.RLock()  # callbacks come from several threads
+        super().__init__(client)
+        self.studio = studio
         self.session = Session(studio.info)
         self.view = SceneView(client)
         self.film: np.ndarray | None = None  # [T, H, W, 3], along the current path
         self.film_name = ""
-        self.is_closed = False
-        self._edits: dict[int, int] = {}  # how often the visitor has changed a field, by the id() of its handle
-        # What the studio has to tell: one thread, so that it is told in order, and that nobody waits for this page.
-        self._later = ThreadPoolExecutor(1, "studio visit")
         limit_uploads(client, self.notify)
         self.page_width = int(client.camera.image_width)  # the 3D view has the whole page before there are panels
         self.side_width = min(max(round(_PANEL_SHARE * self.page_width), _PANEL_WIDTH[0]), _PANEL_WIDTH[1])
@@ -84,75 +74,6 @@ class Visit:
         with self.tabs.add_tab("Inspect"):
             self.inspect = InspectTab(self)
 
-    # -- callbacks ------------------------------------------------------------------------------------------------
-
-    def guarded(self, work: Callable[..., None]) -> Callable[..., None]:
-        """Under the visitor's lock, and whatever goes wrong becomes a sentence on the page."""
-
-        def run(*arguments: Any) -> None:
-            with self.lock:
-                if self.is_closed:
-                    return
-                try:
-                    work(*arguments)
-                except SightlineError as error:
-                    self.notify(str(error))
-                except Exception as error:
-                    _log.warning("the page could not do something: %s", failure(error), exc_info=True)
-                    self.notify(failure(error))
-
-        return run
-
-    def on_click(self, handle: Any, work: Callable[[], None]) -> None:
-        """Do something when a button is clicked."""
-        handle.on_click(self.guarded(lambda _: work()))
-
-    def on_edit(self, handle: Any, work: Callable[[], None]) -> None:
-        """Do something when the visitor changes a field."""
-
-        def edited(_: Any) -> None:
-            self._edits[id(handle)] = self._edits.get(id(handle), 0) + 1
-            work()
-
-        handle.on_update(by_visitor(self.guarded(edited)))
-
-    def refuse(self, handles: Sequence[Any], error: SightlineError, fill: Callable[[], None]) -> None:
-        """Tell of a number that cannot be used, and show again what is used, once the visitor has stopped typing.
-
-        Every letter arrives on its own: 3 is no lens, but it may become 35, and a field that is filled meanwhile becomes 285.
-        """
-        before = self._count_edits(handles)
-
-        def tell() -> None:
-            if self._count_edits(handles) == before:
-                fill()
-                self.notify(str(error))
-
-        timer = threading.Timer(_TYPING_SECONDS, lambda: self.run_later(tell))
-        timer.daemon = True
-        timer.start()
-
-    def _count_edits(self, handles: Sequence[Any]) -> int:
-        return sum(self._edits.get(id(handle), 0) for handle in handles)
-
-    def on_upload(self, handle: Any, work: Callable[[Any], None]) -> None:
-        """Do something with a file that the visitor opens."""
-        handle.on_upload(self.guarded(lambda event: work(event.target.value)))
-
-    def run_later(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Do something on the visitor's own thread; returns at once."""
-        with suppress(RuntimeError):  # the page was closed meanwhile
-            self._later.submit(self.guarded(work), *arguments)
-
-    def on_event(self, work: OnEvent) -> OnEvent:
-        """A callback for the worker's events, which does not make the worker wait."""
-        return lambda event: self.run_later(work, event)
-
-    def notify(self, text: str, colour: str = "red") -> None:
-        """A sentence in the corner of the page."""
-        title = "Not possible" if colour == "red" else "Sightline"
-        self.client.add_notification(title, page_words(text), color=colour, auto_close_seconds=8.0)
-
     # -- drawing --------------------------------------------------------------------------------------------------
 
     @property
@@ -173,6 +94,7 @@ class Visit:
             self.inspect.hide_picture()
             self.view.draw_path(session.trajectory, session.mode != "keys")
             self.shoot.show_path_source()
+            self.shoot.show_closed_page()
             self.shoot.keys.draw()
             self.player.set_frames(len(session.trajectory))
             self.show(self.player.frame)
@@ -239,15 +161,45 @@ class Visit:
 
     def reopen(self, film: Film) -> None:
         """Work on from a film: its picture, its path and its settings."""
-        self.session, sampling, note = reopened(film, self.studio.info, self.studio.library)
-        self.shoot.opened = ""
-        self.shoot.fill()
-        self.path_changed(picture=True)
-        self.generate.fill(film.name, sampling)
-        self.view.look_from_behind(self.distance)
+        session, sampling, note = reopened(film, self.studio.info, self.studio.library)
+        self._work_on(session)
+        self.generate.fill(film.name, sampling, film.name)
         self.show_film(film)
         self.generate.film_view.show(film)
         self.notify(f"{film.name} is open in Shoot and Generate. {note}", "green")
+
+    def _work_on(self, session: Session) -> None:
+        """Replace the session of this page by another one."""
+        self.session = session
+        self.shoot.opened = ""
+        self.shoot.fill()
+        self.path_changed(picture=True)
+        self.view.look_from_behind(self.distance)
+
+    # -- pages that are closed --------------------------------------------------------------------------------------
+
+    def closed_page(self) -> ClosedPage:
+        """What was made here, for the page that is opened next."""
+        with self.lock:
+            try:
+                settings = self.generate.sampling()
+            except SightlineError:
+                settings = None
+            return ClosedPage(self.session, self.generate.name.value, settings)
+
+    def closed_pages_changed(self) -> None:
+        """There is a closed page more or less to go on with."""
+        self.shoot.show_closed_page()
+
+    def go_on(self) -> None:
+        """Go on with what was made on the page that was closed last."""
+        closed = self.studio.closed_pages.take() if self.studio.closed_pages is not None else None
+        self.studio.closed_pages_changed()
+        if closed is None:
+            raise SightlineError("another page goes on with it: expected a page that was closed.")
+        self._work_on(closed.session)
+        if closed.settings is not None:
+            self.generate.fill(closed.film_name, closed.settings, "the closed page")
 
     def show_end(self) -> None:
         """Say that the studio has ended; the page itself would only try to connect again."""
@@ -260,8 +212,7 @@ class Visit:
 
     def close(self) -> None:
         """The visitor has closed the page. Their films go on: they belong to the studio."""
-        self.is_closed = True
+        super().close()
         self.player.close()
         self.inspect.close()
         self.generate.film_view.cancel()
-        self._later.shutdown(wait=False, cancel_futures=True)
