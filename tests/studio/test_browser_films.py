@@ -135,6 +135,6 @@ def test_keys_survive_a_reload_of_the_page(driver, page_and_visit):
     wait_for(page, lambda: visit.session.mode == "keys")
     made = visit.session
     visit = driver.visit_of(page, page.reload)
-    page.get_by_role("button", name="Go on where the closed page was").click()
+    page.get_by_role("button", name="Continue where the closed page left off").click()
     wait_for(page, lambda: visit.session is made)
-    page.get_by_role("button", name="Go on where the closed page was").wait_for(state="hidden")
+    page.get_by_role("button", name="Continue where the closed page left off").wait_for(state="hidden")

@@ -51,7 +51,7 @@ class ShootTab:
     def __init__(self, visit: Visit) -> None:
         self.visit = visit
         gui, session = visit.gui, visit.session
-        self.go_on = gui.add_button("Go on where the closed page was", icon="history", visible=False)
+        self.go_on = gui.add_button("Continue where the closed page left off", icon="history", visible=False)
         with gui.add_folder("Picture"):
             self.upload = gui.add_upload_button("Open a picture", icon="photo", mime_type=_PICTURES)
             gui.add_html(drop_area(_PICTURES))
