@@ -6,7 +6,6 @@ The file's metadata holds the encoding's settings, the backbone and the expert f
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,15 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from sightline.backbones.camera_lora import (
+    Lora,
+    active_lora,
+    attach_lora,
+    lora_layers,
+    lora_pairs,
+    merge_lora,
+    pop_lora,
+)
 from sightline.backbones.camera_transformer import CameraTransformer
 from sightline.backbones.checked_loading import ENCODING_KEY
 from sightline.backbones.models import add_camera, blocks_of, camera_class
@@ -28,7 +36,6 @@ from sightline.tensors import metadata_json, read_metadata, read_tensors, requir
 
 _EXPECTED = "camera weights written by save_camera"
 _FORMAT, _VERSION = "sightline-camera", "1"
-_LORA = re.compile(r"\.lora_[AB]$")
 
 # The config keys of a backbone in which it must agree with the one that the weights were trained on.
 _BACKBONE_KEYS = (
@@ -54,7 +61,7 @@ def save_camera(model: CameraTransformer, path: str | Path, component: str = "tr
         )
     _require_component(component)
     tensors = {name: tensor for name, tensor in model.state_dict().items() if ENCODING_KEY in name}
-    for layer, (a, b) in _active_lora(model).items():
+    for layer, (a, b) in active_lora(model).items():
         tensors |= {f"{layer}.lora_A": a.to(torch.bfloat16), f"{layer}.lora_B": b.to(torch.bfloat16)}
     tensors = {name: tensor.contiguous().cpu() for name, tensor in tensors.items()}
     metadata = {
@@ -90,15 +97,15 @@ def load_camera(
         for name, parameter in parameters.items():
             parameter.copy_(tensors[name])
     if keep_lora and lora:
-        _attach_lora(model, lora)
+        attach_lora(model, lora)
     else:
-        _merge_lora(model, lora)
+        merge_lora(model, lora)
     return model
 
 
 def read_camera(
     model: Any, path: str | Path, component: str = "transformer"
-) -> tuple[Encoding, dict[str, Tensor], dict[str, tuple[Tensor, Tensor]]]:
+) -> tuple[Encoding, dict[str, Tensor], Lora]:
     """The encoding, camera parameters and LoRA weights of a file; what does not fit the model is refused by name.
 
     model: as for load_camera. It may be on the meta device, so that a file is refused before the model's weights are read.
@@ -113,7 +120,7 @@ def read_camera(
             f"{path} was trained for {metadata.get('component')!r}: expected weights for {component!r}."
         )
     require_same_backbone(path, trained, model)
-    lora = {name: tensors.pop(name) for name in list(tensors) if _LORA.search(name)}
+    lora = pop_lora(tensors)
     if isinstance(model, CameraTransformer):
         if lora:
             raise SightlineError(
@@ -125,12 +132,10 @@ def read_camera(
             )
     _require_fitting(path, tensors, _camera_shapes(path, model, encoding))
     require_real(path, tensors.items())
-    return encoding, tensors, _lora_layers(model, lora, path)
+    return encoding, tensors, lora_layers(model, lora, path)
 
 
-def load_camera_layers(
-    path: str | Path, backbone: dict[str, Any]
-) -> tuple[list[EncodingLayer], dict[str, tuple[Tensor, Tensor]]]:
+def load_camera_layers(path: str | Path, backbone: dict[str, Any]) -> tuple[list[EncodingLayer], Lora]:
     """The encoding's layers, first to last, and the LoRA weights, for a Wan model of another library.
 
     backbone: the values of that model under the keys of a diffusers config: num_layers, num_attention_heads,
@@ -142,7 +147,7 @@ def load_camera_layers(
     metadata, tensors = _read(path)
     encoding = _encoding_of(path, metadata)
     _require_same_values(path, _trained_backbone(path, metadata), backbone)
-    lora = _lora_pairs(path, {name: tensors.pop(name) for name in list(tensors) if _LORA.search(name)})
+    lora = lora_pairs(path, pop_lora(tensors))
     heads, count = backbone["num_attention_heads"], backbone["num_layers"]
     dim, blocks_name = heads * backbone["attention_head_dim"], CameraWanTransformer3DModel.blocks_name
     _require_fitting(path, tensors, _layer_shapes(path, encoding, dim, heads, count, blocks_name))
@@ -153,54 +158,6 @@ def load_camera_layers(
             for name, parameter in layer.state_dict().items():
                 parameter.copy_(tensors[f"{blocks_name}.{index}{ENCODING_KEY}{name}"])
     return layers, lora
-
-
-def _active_lora(model: CameraTransformer) -> dict[str, tuple[Tensor, Tensor]]:
-    """A [rank, in] and B [out, rank], float32, by layer, so that the layer computes its weight + B A. The scaling of an
-    adapter is multiplied into B, and several adapters are one of their summed rank."""
-    adapters_of: dict[str, Any] = getattr(model, "peft_config", None) or {}
-    if not adapters_of:
-        return {}
-    from peft.tuners.lora import Linear
-    from peft.tuners.tuners_utils import BaseTunerLayer
-    from peft.utils.other import AuxiliaryTrainingWrapper
-
-    if biased := [adapter for adapter, config in adapters_of.items() if getattr(config, "bias", "none") != "none"]:
-        # It trains the base's own biases, which stay changed when it is disabled or deleted.
-        raise SightlineError(
-            f"the adapter {biased[0]!r} has bias {adapters_of[biased[0]].bias!r}, which changes the base: expected bias 'none'."
-        )
-    layers = {}
-    for name, layer in model.named_modules():
-        if isinstance(layer, AuxiliaryTrainingWrapper) and layer.active_adapters and not layer.disable_adapters:
-            raise SightlineError(
-                f"{name} is replaced by the adapter {layer.active_adapters[0]!r} (modules_to_save): expected LoRA alone, or "
-                "that it is disabled."
-            )
-        if not isinstance(layer, BaseTunerLayer):
-            continue
-        adapters = [] if layer.disable_adapters else list(layer.active_adapters)
-        adapters = [adapter for adapter in adapters if adapter in getattr(layer, "lora_A", adapters)]
-        if ENCODING_KEY in f"{name}.":
-            raise SightlineError(
-                f"{name} is a camera layer with an adapter: expected adapters on the backbone alone (target_modules)."
-            )
-        if layer.merged:
-            raise SightlineError(
-                f"{name} has adapters merged into its weight, which the base lacks: expected unfuse_lora() before saving."
-            )
-        if not adapters:
-            continue
-        plain = type(layer) is Linear and not any(layer.use_dora.get(a) or layer.lora_bias.get(a) for a in adapters)
-        if not plain:
-            raise SightlineError(
-                f"{name} has the adapter {adapters[0]!r}, which is no plain LoRA of a linear layer: expected one, or that "
-                "it is disabled."
-            )
-        a = [layer.lora_A[adapter].weight.detach().float() for adapter in adapters]
-        b = [layer.lora_B[adapter].weight.detach().float() * layer.scaling[adapter] for adapter in adapters]
-        layers[name] = torch.cat(a), torch.cat(b, dim=1)
-    return layers
 
 
 def _camera_shapes(path: Path, model: Any, encoding: Encoding) -> dict[str, torch.Size]:
@@ -225,62 +182,6 @@ def _layer_shapes(
         for index, layer in enumerate(layers)
         for name, tensor in layer.state_dict().items()
     }
-
-
-def _lora_layers(model: Any, lora: dict[str, Tensor], path: Path) -> dict[str, tuple[Tensor, Tensor]]:
-    """A [rank, in] and B [out, rank] by the name of the layer they belong to, each of the shape of a layer of the model."""
-    parameters, layers = dict(model.named_parameters()), _lora_pairs(path, lora)
-    for layer, (a, b) in layers.items():
-        weight = parameters.get(f"{layer}.weight")
-        if weight is None or (b.shape[0], a.shape[1]) != tuple(weight.shape):
-            raise _no_such_layer(path, layer)
-    return layers
-
-
-def _lora_pairs(path: Path, lora: dict[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
-    """A [rank, in] and B [out, rank] by the name of the layer."""
-    layers = {}
-    for name, a in lora.items():
-        layer, half = name.rsplit(".lora_", 1)
-        if half == "B":
-            continue
-        b = lora.get(f"{layer}.lora_B")
-        if b is None:
-            raise SightlineError(f"{path}: {name} has no {layer}.lora_B beside it, expected both halves.")
-        if (a.ndim, b.ndim) != (2, 2) or b.shape[1] != a.shape[0]:
-            raise _no_such_layer(path, layer)
-        require_real(path, ((name, a), (f"{layer}.lora_B", b)))
-        layers[layer] = a, b
-    return layers
-
-
-def _no_such_layer(path: Path, layer: str) -> SightlineError:
-    return SightlineError(f"{path}: {layer}.lora_A fits no layer of this model, expected LoRA weights made for it.")
-
-
-@torch.no_grad()
-def _merge_lora(model: CameraTransformer, layers: dict[str, tuple[Tensor, Tensor]]) -> None:
-    """Set each weight to weight + B A, in a new tensor: a base that shares the old tensor does not change."""
-    parameters = dict(model.named_parameters())
-    for layer, (a, b) in layers.items():
-        weight = parameters[f"{layer}.weight"]
-        weight.data = (weight.float() + (b.float() @ a.float()).to(weight.device)).to(weight.dtype)
-
-
-@torch.no_grad()
-def _attach_lora(model: CameraTransformer, layers: dict[str, tuple[Tensor, Tensor]]) -> None:
-    """Add the LoRA weights as an adapter."""
-    from peft import LoraConfig
-
-    ranks = sorted({a.shape[0] for a, _ in layers.values()})
-    if len(ranks) > 1:
-        raise SightlineError(f"the LoRA weights have the ranks {ranks}: expected one rank, to train them further.")
-    rank = ranks[0]
-    model.add_adapter(LoraConfig(r=rank, lora_alpha=rank, target_modules=list(layers)))
-    parameters = dict(model.named_parameters())
-    for layer, halves in layers.items():
-        for half, tensor in zip("AB", halves, strict=True):
-            parameters[f"{layer}.lora_{half}.default.weight"].copy_(tensor)
 
 
 def is_camera_weights(path: Path) -> bool:
