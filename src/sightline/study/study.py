@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -193,9 +194,14 @@ class Study:
         """The time of every run of a table; None where the number of steps is given."""
         return None if self.seconds is None else self.seconds * self.tables[table].budget_scale
 
+    @cached_property
+    def _unchanged_recipe(self) -> Recipe:
+        """As its file has it, which is read once: a plan of a study asks for the recipe of every row many times."""
+        return Recipe.from_yaml(self.recipe)
+
     def shared_recipe(self, table: str) -> Recipe:
         """The recipe of a table before its rows change it, which decides what all of them are measured on."""
-        settings = dataclasses.asdict(Recipe.from_yaml(self.recipe))
+        settings = dataclasses.asdict(self._unchanged_recipe)
         for overrides in (self.overrides, self.tables[table].overrides):
             settings = merge(settings, overrides)
         return _recipe(settings, f"the recipe of table {table}")
