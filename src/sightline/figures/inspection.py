@@ -14,6 +14,7 @@ from sightline.figures.style import COLOURS, INK, LINE, QUIET, new_figure, save_
 _SIGNED, _POSITIVE = "RdBu_r", "viridis"
 _MAX_COLUMNS = 9  # latent frames of a video: all of a film of 33 frames
 _MAX_HEADS = 4  # in a row
+_MOST_NAMED = 6  # layers in a legend; the colours of the others lie between theirs
 
 
 def draw_ray_form(
@@ -102,7 +103,8 @@ def draw_layer_strengths(
         left.bar(layers + (side - 0.5) * 0.4, alpha[:, side], 0.4, color=colour, label=name)
     left.axhline(0, color=LINE, lw=0.8, zorder=0)
     left.set(xlabel="layer", title="alpha")
-    left.legend(fontsize=7, frameon=False)
+    left.xaxis.get_major_locator().set_params(integer=True)
+    left.legend(fontsize=7, frameon=False, ncols=2, loc="lower right", bbox_to_anchor=(1, 1))  # beside the title
     if gate is None:
         right.text(0.5, 0.5, "this encoding has no gate", ha="center", va="center", fontsize=8, color=QUIET)
         _hide_ticks(right)
@@ -110,8 +112,10 @@ def draw_layer_strengths(
         import matplotlib
 
         colours = matplotlib.colormaps["viridis"](np.linspace(0, 0.9, len(gate)))
+        named = set(np.linspace(0, len(gate) - 1, _MOST_NAMED).round())
         for layer, values in enumerate(gate):
-            right.plot(magnitudes, values, color=colours[layer], lw=1.2, label=f"layer {layer}")
+            label = f"layer {layer}" if layer in named else None
+            right.plot(magnitudes, values, color=colours[layer], lw=1.2, label=label)
         right.set(xscale="log", xlabel="|m|, distance of the ray from the first camera", title="mean gate", ylim=(0, 1))
         right.legend(fontsize=6, frameon=False, ncols=2)
     for axis in (left, right):
