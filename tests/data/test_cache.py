@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -252,12 +253,24 @@ def test_shares_of_three_processes_make_the_same_cache(
 
 
 def cache_by_command(rank: int, port: int, arguments: list[str], folder: Path) -> None:
-    """The command in one of two processes, with the environment that torchrun gives it; what it prints goes to a file."""
+    """The command in one of two processes, with the environment that torchrun gives it; what it prints goes to a file.
+
+    Another file has the numbers of the shards that it wrote.
+    """
+    written: list[int] = []
+    write_shard = CacheWriter._write_shard
+
+    def noted(writer: CacheWriter, shard: int, on_clip: Callable[[], object]) -> None:
+        written.append(shard)
+        write_shard(writer, shard, on_clip)
+
     place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 2}
     place |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
     os.environ.update({name: str(value) for name, value in place.items()})
-    with (folder / f"printed-{rank}").open("w") as file, redirect_stdout(file), redirect_stderr(file):
+    wrapped = patch.object(CacheWriter, "_write_shard", noted)
+    with (folder / f"printed-{rank}").open("w") as file, redirect_stdout(file), redirect_stderr(file), wrapped:
         assert cli.main(arguments) == 0
+    (folder / f"written-{rank}").write_text(json.dumps(written))
 
 
 def test_two_processes_end_what_a_killed_one_began(tmp_path: Path, data: Path, model: Path):
@@ -275,8 +288,9 @@ def test_two_processes_end_what_a_killed_one_began(tmp_path: Path, data: Path, m
     began.kill()
     began.join()
     start_two(cache_by_command, verb, tmp_path)
-    printed = "".join((tmp_path / f"printed-{rank}").read_text() for rank in range(2))
-    assert printed.count("cached ") == 1  # two processes shared the work, neither did it all
+    first, second = (set(json.loads((tmp_path / f"written-{rank}").read_text())) for rank in range(2))
+    assert not first & second  # two processes shared the work, neither did it all
+    assert "cached " in "".join((tmp_path / f"printed-{rank}").read_text() for rank in range(2))
 
     writer = CacheWriter(tmp_path / "one", clips_of(data), load_encoder(model), str(model), shard_clips=2)
     writer.prepare()
