@@ -259,6 +259,8 @@ def test_a_batch_goes_on_after_a_failure_and_where_it_was(run, capsys):
     assert run(f"{line} --overwrite") == 0
     assert settings("videos/0002")["generated"]["seed"] == 4 and settings("videos/0001")["request"]["move"] == "tilt:5"
     assert Path("videos/pan/settings.json").stat().st_mtime_ns == written
+    assert run(f"{line} --tiled-decode") == cli.FAULT  # it decides what the video looks like
+    assert "videos/pan holds a video with tiled_decode False: expected True" in capsys.readouterr().err
 
 
 def test_a_damaged_model_is_one_sentence(models, run, capsys, tmp_path):

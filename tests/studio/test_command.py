@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -60,3 +61,32 @@ def test_the_shell_line_and_the_python_code_repeat_the_film_exactly(model, tmp_p
     assert (tmp_path / "again" / "video.mp4").read_bytes() == expected
     exec(compile(python_code(film, "again.mp4"), "copied", "exec"), {})
     assert (tmp_path / "again.mp4").read_bytes() == expected
+
+
+@pytest.mark.parametrize(
+    "options, words, code",
+    [
+        ({"dtype": "bfloat16"}, ["--dtype", "bfloat16"], "sl.load_pipeline('tiny:ti2v-5b', camera="),
+        ({"tiled_decode": True}, ["--tiled-decode"], "Model(ModelOptions('tiny:ti2v-5b', camera=Path("),
+        (
+            {"attention": "_native_math", "dtype": "bfloat16"},
+            ["--attention", "_native_math", "--dtype", "bfloat16"],
+            "attention='_native_math')).pipe",
+        ),
+    ],
+)
+def test_how_the_model_ran_is_part_of_both_commands(options, words, code, model, tmp_path):
+    film = make(Model(replace(model.options, **options)), tmp_path, "picture", "pan:10")
+    line, copied = shlex.split(shell_line(film, "again")), python_code(film, "again.mp4")
+    assert set(words) <= set(line) and code in copied
+    assert cli.main(line[1:]) == 0
+    exec(compile(copied, "copied", "exec"), {})
+    expected = (film.folder / "video.mp4").read_bytes()
+    assert (tmp_path / "again" / "video.mp4").read_bytes() == (tmp_path / "again.mp4").read_bytes() == expected
+
+
+def test_offloading_is_part_of_both_commands(model, tmp_path):
+    film = make(model, tmp_path, "shipped", "pan:10")
+    film.settings["model"]["offload"] = "group"  # what only a GPU can do
+    assert shell_line(film).endswith("--offload group --output outputs/again")
+    assert "offload='group')).pipe" in python_code(film)

@@ -77,6 +77,8 @@ def request(model: Model, job: Job) -> dict[str, Any]:
         "weights": model.files,
         "dtype": options.dtype,
         "speed": options.speed,
+        "attention": options.attention or "native",
+        "tiled_decode": options.tiled_decode,
         "sha256": {name: file_digest(file) for name, file in files.items() if file is not None and file.is_file()},
     }
 
