@@ -72,6 +72,7 @@ class KeysFolder:
         before = keyframes.keys[chosen]
         key = Key(_pose(self.visit.client.camera), before.focal_mm, before.seconds, before.easing)
         self.use(keyframes.insert(chosen + 1, key), chosen + 1)
+        self.visit.view.step_back(key.camera_to_world)  # from within, the key would cover everything
 
     def act(self, word: str) -> None:
         session = self.visit.session
