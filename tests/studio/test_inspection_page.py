@@ -67,3 +67,8 @@ def test_what_an_encoding_does_not_have_is_left_out():
     assert strengths_picture(layers()).shape[2] == form_picture(layers(), 1).shape[2] == 3
     assert strengths_picture(layers(gate=None)) is not None
     assert strengths_picture(layers(alpha=None)) is None and form_picture(layers(matrix=None), 0) is None
+
+
+def test_the_title_above_few_heads_is_whole():
+    one = layers(heads=1, matrix=np.zeros((12, 1, 7, 7)), scale=np.zeros((12, 1)), distance=np.zeros((12, 1)))
+    assert (form_picture(one, 11)[:, -6:] == 255).all()  # it ends before the right edge
