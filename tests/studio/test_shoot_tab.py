@@ -114,3 +114,13 @@ def test_after_a_key_from_the_view_the_view_is_behind_the_key(visit):
     position, look_at = np.array(camera.position), np.array(camera.look_at)
     assert position[2] > key[2, 3] > look_at[2] and position[0] == look_at[0] == 0.5
     assert np.linalg.norm(position - key[:3, 3].numpy()) > 2 * visit.view.size
+
+
+def test_another_field_of_a_key_leaves_its_position_as_it_is(visit):
+    keys, exact = visit.shoot.keys, [0.123456789, 0.0, -0.2]
+    visit.client.camera.position = exact
+    click(visit, keys.insert)
+    edit(visit, keys.seconds, 2.0)
+    assert keys.keyframes.keys[1].seconds == 2.0 and keys.keyframes.keys[1].camera_to_world[:3, 3].tolist() == exact
+    edit(visit, keys.place, (0.1235, 0.0, 0.3))
+    assert keys.keyframes.keys[1].camera_to_world[:3, 3].tolist() == [0.1235, 0.0, 0.3]

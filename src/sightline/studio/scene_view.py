@@ -55,7 +55,7 @@ class SceneView:
         camera.up_direction = (0.0, -1.0, 0.0)
 
     def step_back(self, pose: Tensor) -> None:
-        """Put the visitor's own view behind a camera that it was in, so that the frustum and the handles are seen from outside."""
+        """Put the visitor's own view behind a camera that it was in, to see its frustum and its handles from outside."""
         camera, position, back = self.client.camera, pose[:3, 3], -_STEP_BACK * self.size * pose[:3, 2]
         camera.position = tuple((position + back - 0.5 * self.size * pose[:3, 1]).tolist())  # and above it
         camera.look_at = tuple((position - 2 * back).tolist())
@@ -124,7 +124,9 @@ class SceneView:
         self, name: str, positions: np.ndarray, colour: tuple[int, int, int], visible: bool, thickness: float = 3.0
     ) -> None:
         segments = np.stack([positions[:-1], positions[1:]], axis=1)  # [T - 1, 2, 3]
-        self.scene.add_line_segments(name, segments, colour, thickness=thickness, thickness_units="screen", visible=visible)
+        self.scene.add_line_segments(
+            name, segments, colour, thickness=thickness, thickness_units="screen", visible=visible
+        )
 
     def draw_now(self, trajectory: Trajectory, frame: int, picture: np.ndarray | None) -> None:
         """The camera of the current frame, with what it sees."""
