@@ -60,3 +60,23 @@ def test_the_shell_line_and_the_python_code_repeat_the_film_exactly(model, tmp_p
     assert (tmp_path / "again" / "video.mp4").read_bytes() == expected
     exec(compile(python_code(film, "again.mp4"), "copied", "exec"), {})
     assert (tmp_path / "again.mp4").read_bytes() == expected
+
+
+@pytest.mark.parametrize("more", [{}, {"tiled_decode": True}])
+def test_a_film_in_another_data_type_is_repeated_in_it(tmp_path, monkeypatch, more):
+    monkeypatch.chdir(tmp_path)
+    film = make(Model(ModelOptions(dtype="bfloat16", **more)), tmp_path, "shipped", "pan:10")
+    assert cli.main(shlex.split(shell_line(film, "again"))[1:]) == 0
+    expected = (film.folder / "video.mp4").read_bytes()
+    assert (tmp_path / "again" / "video.mp4").read_bytes() == expected
+    exec(compile(python_code(film, "again.mp4"), "copied", "exec"), {})
+    assert (tmp_path / "again.mp4").read_bytes() == expected
+
+
+def test_the_options_of_the_machine_are_copied_too(model, tmp_path):
+    film = make(model, tmp_path, "shipped", "pan:10")
+    film.settings["model"] |= {"offload": "group", "attention": "_flash_3"}
+    assert "--offload group --attention _flash_3 --output" in shell_line(film)
+    code = python_code(film)
+    compile(code, "copied", "exec")
+    assert "offload='group', attention='_flash_3'" in code and "from pathlib import Path" in code
