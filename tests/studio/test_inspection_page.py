@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -52,6 +53,22 @@ def test_a_strip_has_a_cell_for_each_frame_with_the_line_and_the_ring(token):
     assert frames[cell // 4, cell // 2].tolist() == [200, 200, 200]
     last = frames[:, 2 * (cell + 4) :]
     assert (last == (209, 96, 61)).all(-1).any() and not (last == (17, 20, 24)).all(-1).any()
+
+
+def test_a_long_film_has_several_rows_that_can_be_read(token):
+    many = 21  # latent frames of 81
+    long = replace(
+        token,
+        terms={name: np.resize(values, (many, 4, 4)) for name, values in token.terms.items()},
+        attention=np.resize(token.attention, (many, 4, 4)),
+        pictures=np.full((many, 32, 32, 3), 200, np.uint8),
+        lines=[np.zeros((0, 2))] * many,
+        query=(20, 0.5, 0.5),
+    )
+    for picture in strips(long).values():
+        assert picture.shape[:2] == (3 * 112 + 2 * 4, 7 * 112 + 6 * 4)
+    rings = np.argwhere((strips(long)["frames"] == (209, 96, 61)).all(-1))
+    assert (rings > (232, 696)).all()  # in the last cell
 
 
 def test_a_figure_and_a_page_are_written(token, tmp_path):
