@@ -185,7 +185,8 @@ class InspectTab:
         self._draw_layers()
         if self.frames is None or not self.is_shown:
             return
-        head = None if self.head.value == _MEAN else int(self.head.value.removeprefix("head "))
+        number = self.head.value.removeprefix("head ")
+        head = int(number) if number.isdecimal() else None  # _MEAN
         folder = self.visit.find_film(self.opened).folder
         frame = self._latent_frame if self.at_frame is None else self.at_frame
         query = TokenQuery(str(folder), frame, *self.at, self._layer, head, self._sigma)
