@@ -29,6 +29,7 @@ def test_without_viser_one_sentence_says_how_to_install_it(monkeypatch, capsys, 
         (["--host", "0.0.0.0", "--token", "abc"], "expected at least 8"),
         (["--host", "0.0.0.0", "--token", "one word & another"], "expected letters from a to z"),
         (["--port", "99999"], "port is 99999"),
+        (["--host", "192.0.2.1", "--token", "a-long-secret"], "expected an address of this machine"),  # of nobody
         (["--model", "lab"], "takes no camera"),
     ],
 )

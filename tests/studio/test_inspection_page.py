@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -54,6 +55,22 @@ def test_a_strip_has_a_cell_for_each_frame_with_the_line_and_the_ring(token):
     assert (last == (209, 96, 61)).all(-1).any() and not (last == (17, 20, 24)).all(-1).any()
 
 
+def test_a_long_film_has_several_rows_that_can_be_read(token):
+    many = 21  # latent frames of 81
+    long = replace(
+        token,
+        terms={name: np.resize(values, (many, 4, 4)) for name, values in token.terms.items()},
+        attention=np.resize(token.attention, (many, 4, 4)),
+        pictures=np.full((many, 32, 32, 3), 200, np.uint8),
+        lines=[np.zeros((0, 2))] * many,
+        query=(20, 0.5, 0.5),
+    )
+    for picture in strips(long).values():
+        assert picture.shape[:2] == (3 * 112 + 2 * 4, 7 * 112 + 6 * 4)
+    rings = np.argwhere((strips(long)["frames"] == (209, 96, 61)).all(-1))
+    assert (rings > (232, 696)).all()  # in the last cell
+
+
 def test_a_figure_and_a_page_are_written(token, tmp_path):
     write_figure(token, tmp_path / "scores.png", "a title")
     assert Image.open(tmp_path / "scores.png").width > 400
@@ -67,3 +84,8 @@ def test_what_an_encoding_does_not_have_is_left_out():
     assert strengths_picture(layers()).shape[2] == form_picture(layers(), 1).shape[2] == 3
     assert strengths_picture(layers(gate=None)) is not None
     assert strengths_picture(layers(alpha=None)) is None and form_picture(layers(matrix=None), 0) is None
+
+
+def test_the_title_above_few_heads_is_whole():
+    one = layers(heads=1, matrix=np.zeros((12, 1, 7, 7)), scale=np.zeros((12, 1)), distance=np.zeros((12, 1)))
+    assert (form_picture(one, 11)[:, -6:] == 255).all()  # it ends before the right edge

@@ -15,6 +15,11 @@ from sightline.studio.page_text import code, counted, drop_area, page_words, pat
         ("num_frames is 6: expected 4 n + 1.", "Frames is 6: expected 4 n + 1."),
         ("camera_guidance_scale is nan: expected 1.", "Camera guidance is nan: expected 1."),
         ("camera_to_world of frame 3 is at (1, 2, 3).", "The camera of frame 3 is at (1, 2, 3)."),
+        (
+            "a.tum, line 3: camera_to_world of frame 2 is at (1, 2, 3).",
+            "a.tum, line 3: the camera of frame 2 is at (1, 2, 3).",
+        ),
+        ("a.json: it has NaN at camera_to_world[0][0].", "a.json: it has NaN at camera_to_world[0][0]."),
         ("say --num-frames 5.", "say --num-frames 5."),
         ("size is 130x128: expected multiples of 16x16.", "Size is 130x128: expected multiples of 16x16."),
         (

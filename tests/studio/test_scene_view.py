@@ -67,6 +67,14 @@ def test_keys_and_handles_are_drawn_where_the_keys_are(view):
     assert view.scene.shown("/keys/") == []
 
 
+def test_lines_have_one_colour_as_frusta_have():
+    """viser shows the colours of single points paler than they are."""
+    view = SceneView(SimpleNamespace(scene=MagicMock()))
+    view.draw_path(moves.truck(1.0, frames=5))
+    colour = view.scene.add_line_segments.call_args.args[2]
+    assert colour == view.scene.add_camera_frustum.call_args.kwargs["color"]
+
+
 def test_keys_make_room_for_an_estimated_path():
     view = SceneView(
         SimpleNamespace(scene=MagicMock(add_frame=lambda name, **_: SimpleNamespace(name=name, visible=True)))

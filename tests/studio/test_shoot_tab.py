@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from sightline.studio import visit as visits
@@ -102,3 +103,24 @@ def test_a_key_from_the_view_replaces_a_typed_move_in_one_step_of_the_history(vi
     assert (visit.session.mode, visit.session.move) == ("move", "pan:10")
     edit(visit, keys.actions, "Undo")
     assert visit.session.mode == "keys" and len(keys.keyframes) == 4
+
+
+def test_after_a_key_from_the_view_the_view_is_behind_the_key(visit):
+    """From within, the frustum and the handles of the new key would cover everything."""
+    camera = visit.client.camera
+    camera.position, camera.wxyz = (0.5, 0.0, -1.0), (0.0, 0.0, 1.0, 0.0)  # it looks along -z
+    click(visit, visit.shoot.keys.insert)
+    key = visit.shoot.keys.keyframes.keys[1].camera_to_world
+    position, look_at = np.array(camera.position), np.array(camera.look_at)
+    assert position[2] > key[2, 3] > look_at[2] and position[0] == look_at[0] == 0.5
+    assert np.linalg.norm(position - key[:3, 3].numpy()) > 2 * visit.view.size
+
+
+def test_another_field_of_a_key_leaves_its_position_as_it_is(visit):
+    keys, exact = visit.shoot.keys, [0.123456789, 0.0, -0.2]
+    visit.client.camera.position = exact
+    click(visit, keys.insert)
+    edit(visit, keys.seconds, 2.0)
+    assert keys.keyframes.keys[1].seconds == 2.0 and keys.keyframes.keys[1].camera_to_world[:3, 3].tolist() == exact
+    edit(visit, keys.place, (0.1235, 0.0, 0.3))
+    assert keys.keyframes.keys[1].camera_to_world[:3, 3].tolist() == [0.1235, 0.0, 0.3]

@@ -14,6 +14,7 @@ from sightline.figures.style import COLOURS, INK, LINE, QUIET, new_figure, save_
 _SIGNED, _POSITIVE = "RdBu_r", "viridis"
 _MAX_COLUMNS = 9  # latent frames of a video: all of a film of 33 frames
 _MAX_HEADS = 4  # in a row
+_MIN_FORM_WIDTH = 4.8  # inches, for the title above few heads
 _MOST_NAMED = 6  # layers in a legend; the colours of the others lie between theirs
 
 
@@ -138,7 +139,8 @@ def draw_layer_form(
     """M of each head of a layer, and below it the reciprocal form c I that is nearest to it, in the same colours."""
     heads, columns = len(matrix), min(len(matrix), _MAX_HEADS)
     rows = -(-heads // columns)
-    figure = new_figure(1.1 * columns + 0.4, 2.4 * rows + 0.4, layout="constrained")
+    width = max(1.1 * columns + 0.4, _MIN_FORM_WIDTH)
+    figure = new_figure(width, 2.4 * rows + 0.4, layout="constrained")
     figure.suptitle(title, fontsize=9, color=INK, x=0.01, ha="left")
     grid = figure.subplots(2 * rows, columns, squeeze=False)
     for axis in grid.ravel():

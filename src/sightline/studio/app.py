@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import logging
 import os
@@ -163,6 +164,12 @@ def _require_free(host: str, port: int) -> None:
         try:
             probe.bind((host, port))
         except OSError as error:
+            expected = "an address of this machine" if _is_elsewhere(error) else "a free port"
             raise SightlineError(
-                f"port {port} of {host} cannot be used ({error.strerror}): expected a free one."
+                f"port {port} of {host} cannot be used ({error.strerror}): expected {expected}."
             ) from None
+
+
+def _is_elsewhere(error: OSError) -> bool:
+    """Whether a server cannot listen because the host is not known or not one of this machine."""
+    return isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL

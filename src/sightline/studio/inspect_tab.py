@@ -38,7 +38,8 @@ class InspectTab:
         self.is_shown = False  # in place of the path
         self.aspect = 1.0  # of the 3D view when the visitor's view was last put before the picture
         self.mark: Any = None
-        self.at = (0.5, 0.5)
+        self.at = (0.5, 0.5)  # the point that was clicked, as fractions of the picture
+        self.at_frame: int | None = None  # the latent frame it was clicked in; None until there is a click
         self.token: TokenView | None = None
         self.query: TokenQuery | None = None  # the question that `token` answers
         self.layers: LayersView | None = None
@@ -88,6 +89,7 @@ class InspectTab:
             self.token = self.query = None
             self.hide_picture()  # with the maps of the film that was open before
         self.film.value = self.opened = name
+        self.at, self.at_frame = (0.5, 0.5), None
         stride = self.visit.session.info.stride.frames
         self.frames = film.frames()[::stride]
         self.frame.max = max(len(self.frames) - 1, 1)
@@ -121,6 +123,8 @@ class InspectTab:
         height = _WIDTH * frame.shape[0] / frame.shape[1]
         self.picture = self.visit.view.scene.add_image("/inspect/picture", frame, _WIDTH, height, format="png")
         self.picture.on_click(self.visit.guarded(self.clicked))
+        if self.mark is not None:  # the token is one of the frame that was clicked
+            self.mark.visible = self._latent_frame == self.at_frame
 
     def look_at_picture(self) -> None:
         """Put the visitor's view before the picture, so far away that it fits between the panels."""
@@ -164,7 +168,7 @@ class InspectTab:
         height = _WIDTH * self.frames.shape[1] / self.frames.shape[2]
         x, y = point[0] / _WIDTH + 0.5, point[1] / height + 0.5
         if 0 <= x < 1 and 0 <= y < 1:
-            self.at = (float(x), float(y))
+            self.at, self.at_frame = (float(x), float(y)), self._latent_frame
             self.mark = self.visit.view.scene.add_icosphere(
                 "/inspect/mark", 0.025, color=(209, 96, 61), position=(point[0], point[1], -0.01)
             )
@@ -181,9 +185,11 @@ class InspectTab:
         self._draw_layers()
         if self.frames is None or not self.is_shown:
             return
-        head = None if self.head.value == _MEAN else int(self.head.value.removeprefix("head "))
+        number = self.head.value.removeprefix("head ")
+        head = int(number) if number.isdecimal() else None  # _MEAN
         folder = self.visit.find_film(self.opened).folder
-        query = TokenQuery(str(folder), self._latent_frame, *self.at, self._layer, head, self._sigma)
+        frame = self._latent_frame if self.at_frame is None else self.at_frame
+        query = TokenQuery(str(folder), frame, *self.at, self._layer, head, self._sigma)
         self.state.content = sentence("Reading the model ...")
         self.put_away_question()  # a slider asks many times; only the last one matters
         on_event = self.visit.on_event(partial(self.show_scores, self.asked, query))

@@ -17,11 +17,12 @@ from sightline.studio.inspector import LayersView, TokenView
 
 _CELL = 112  # pixels of a frame in a strip
 _GAP = 4
+_MAX_COLUMNS = 9  # frames in a row: more would be too small to be read beside the 3D view
 _LINE, _HALO, _MARK = (17, 20, 24, 255), (255, 255, 255, 190), (209, 96, 61)
 
 
 def strips(view: TokenView) -> dict[str, np.ndarray]:
-    """A picture [h, w, 3] of each term over all latent frames, from left to right, with the epipolar lines on top.
+    """A picture [h, w, 3] of each term over all latent frames, row by row, with the epipolar lines on top.
 
     The first one shows the frames themselves, with a ring around the token.
     """
@@ -43,19 +44,21 @@ def _colours(values: np.ndarray, name: str) -> np.ndarray:  # [t, rows, columns]
 def _strip(cells: list[np.ndarray], view: TokenView) -> np.ndarray:
     height, width = view.pictures.shape[1:3]
     down = max(1, round(_CELL * height / width))
-    strip = Image.new("RGB", (len(cells) * (_CELL + _GAP) - _GAP, down), "white")
+    rows = -(-len(cells) // _MAX_COLUMNS)
+    columns = -(-len(cells) // rows)  # rows of nearly the same length
+    strip = Image.new("RGB", (columns * (_CELL + _GAP) - _GAP, rows * (down + _GAP) - _GAP), "white")
     draw = ImageDraw.Draw(strip)
     for frame, cell in enumerate(cells):
-        left = frame * (_CELL + _GAP)
+        left, top = frame % columns * (_CELL + _GAP), frame // columns * (down + _GAP)
         nearest = Image.Resampling.NEAREST if cell.shape[1] < width else Image.Resampling.LANCZOS
-        strip.paste(Image.fromarray(cell).resize((_CELL, down), nearest), (left, 0))
+        strip.paste(Image.fromarray(cell).resize((_CELL, down), nearest), (left, top))
         if frame == view.query[0]:
-            x, y = left + view.query[1] * _CELL, view.query[2] * down
+            x, y = left + view.query[1] * _CELL, top + view.query[2] * down
             draw.ellipse([x - 8, y - 8, x + 8, y + 8], outline="white", width=2)  # to be seen on any picture
             draw.ellipse([x - 6, y - 6, x + 6, y + 6], outline=_MARK, width=3)
             continue
         overlay = _lines(view.lines[frame] * (_CELL / width), _CELL, down)
-        strip.paste(overlay, (left, 0), overlay)
+        strip.paste(overlay, (left, top), overlay)
     return np.asarray(strip)
 
 

@@ -72,6 +72,7 @@ class KeysFolder:
         before = keyframes.keys[chosen]
         key = Key(_pose(self.visit.client.camera), before.focal_mm, before.seconds, before.easing)
         self.use(keyframes.insert(chosen + 1, key), chosen + 1)
+        self.visit.view.step_back(key.camera_to_world)  # from within, the key would cover everything
 
     def act(self, word: str) -> None:
         session = self.visit.session
@@ -100,8 +101,9 @@ class KeysFolder:
         try:
             changes: dict[str, Any] = {"seconds": number_in(self.seconds), "easing": self.easing.value}
             if self.chosen > 0:
-                pose = self.keyframes.keys[self.chosen].camera_to_world.clone()
-                pose[:3, 3] = torch.tensor(vector_in(self.place), dtype=torch.float64)
+                pose, typed = self.keyframes.keys[self.chosen].camera_to_world.clone(), vector_in(self.place)
+                if typed != _shown_place(pose):  # the field shows fewer digits than a key has
+                    pose[:3, 3] = torch.tensor(typed, dtype=torch.float64)
                 changes |= {"camera_to_world": pose, "focal_mm": number_in(self.lens)}
             self.use(self.keyframes.change(self.chosen, **changes), self.chosen)
         except SightlineError as error:
@@ -148,7 +150,7 @@ class KeysFolder:
         view.draw_gizmo(key.camera_to_world if self.chosen else None, self.visit.guarded(self.moved))
         self.key.max = max(len(keys) - 1, 1)
         self.key.value = self.chosen
-        self.place.value = tuple(round(float(value), 4) for value in key.camera_to_world[:3, 3])
+        self.place.value = tuple(_shown_place(key.camera_to_world))
         self.lens.value, self.seconds.value, self.easing.value = key.focal_mm, key.seconds, key.easing
         self.loop.value = self.keyframes.loop
         self.place.disabled = self.lens.disabled = self.chosen == 0
@@ -165,6 +167,11 @@ class KeysFolder:
                 f" The transitions take {self.keyframes.seconds:.2f} s and are stretched to the film's {length:.2f} s."
             )
         self.note.content = sentence(note)
+
+
+def _shown_place(pose: Tensor) -> list[float]:  # [4, 4]
+    """The position of a key, as its field shows it."""
+    return [round(float(value), 4) for value in pose[:3, 3]]
 
 
 def _pose(placed: Any) -> Tensor:  # -> [4, 4]

@@ -19,23 +19,24 @@ _COLOURS = {"note": "#5c6470", "warning": "#9a5b00", "error": "#b3261e", "good":
 # Arguments of the package, as errors name them, and what the page calls them.
 _LABELS = {
     "focal_mm": "Lens (mm)",
-    "from_mm": "The first lens",
-    "to_mm": "The last lens",
+    "from_mm": "the first lens",
+    "to_mm": "the last lens",
     "target_depth": "Distance",
     "num_frames": "Frames",
     "num_inference_steps": "Steps",
     "guidance_scale": "Guidance",
     "camera_guidance_scale": "Camera guidance",
-    "camera_to_world": "The camera",
+    "camera_to_world": "the camera",
 }
-_ARGUMENT = re.compile(rf"(?<![\w-])({'|'.join(_LABELS)})\b")
+_ARGUMENT = re.compile(rf"(?<![\w-])({'|'.join(_LABELS)})\b(?!\[)")  # camera_to_world[3] is a place in a file
 # Elsewhere these are plain words, and "distance is 2, but the subject ..." is that of a move.
 _SUBJECT = re.compile(r"^(frames|size|depth|easing|format|style|seed|distance)(?= is [^,]*:)")
 
 
 def page_words(error: str) -> str:
     """The sentence of an error, with the arguments of the package called as the page calls them."""
-    return _ARGUMENT.sub(lambda match: _LABELS[match[1]], _SUBJECT.sub(lambda match: match[1].capitalize(), error))
+    words = _ARGUMENT.sub(lambda match: _LABELS[match[1]], _SUBJECT.sub(lambda match: match[1].capitalize(), error))
+    return words if words[:1] == error[:1] else words[0].upper() + words[1:]
 
 
 def counted(number: int, thing: str) -> str:

@@ -13,7 +13,8 @@ from PIL import Image, ImageDraw
 from sightline.studio.fields import by_visitor, index_in
 
 _MIN_SIDE = 384  # pixels: smaller pictures are shown larger
-_GAP, _LABEL = 6, 34
+_GAP = 6
+_LABEL, _LETTERS = 17, 13  # heights on a sheet of _MIN_SIDE, since the page shows sheets of any size equally wide
 
 
 def side_by_side(pictures: dict[str, np.ndarray]) -> np.ndarray:
@@ -23,12 +24,14 @@ def side_by_side(pictures: dict[str, np.ndarray]) -> np.ndarray:
     width, height = width * scale, height * scale
     columns = min(len(pictures), 2)
     rows = -(-len(pictures) // columns)
-    sheet = Image.new("RGB", (columns * (width + _GAP) - _GAP, rows * (height + _LABEL)), "white")
+    shrunk = columns * width / _MIN_SIDE  # by the page
+    label_height = round(_LABEL * shrunk)
+    sheet = Image.new("RGB", (columns * (width + _GAP) - _GAP, rows * (height + label_height)), "white")
     draw = ImageDraw.Draw(sheet)
     for number, (label, picture) in enumerate(pictures.items()):
-        left, top = number % columns * (width + _GAP), number // columns * (height + _LABEL)
+        left, top = number % columns * (width + _GAP), number // columns * (height + label_height)
         sheet.paste(Image.fromarray(picture).resize((width, height), Image.Resampling.BICUBIC), (left, top))
-        draw.text((left + 2, top + height + 2), label, fill=(34, 38, 43), font_size=13 * columns)
+        draw.text((left + 2, top + height + 2), label, fill=(34, 38, 43), font_size=_LETTERS * shrunk)
     return np.asarray(sheet)
 
 

@@ -19,6 +19,7 @@ MAX_POINTS = 60_000
 _FRUSTA = 9  # of a path
 _CLOUDS = 6  # into which the points are divided by their distance
 _PATH, _KEY, _CHOSEN, _NOW, _ESTIMATE = (47, 93, 140), (138, 90, 158), (184, 144, 47), (209, 96, 61), (0, 200, 83)
+_STEP_BACK = 4.0  # times the size of a frustum
 _SKY = 50.0  # times the subject's distance: points farther away are left out
 
 
@@ -52,6 +53,12 @@ class SceneView:
         camera.position = (-0.7 * distance, -0.7 * distance, -0.9 * distance)
         camera.look_at = (0.05 * distance, 0.0, 0.6 * distance)
         camera.up_direction = (0.0, -1.0, 0.0)
+
+    def step_back(self, pose: Tensor) -> None:
+        """Put the visitor's own view behind a camera that it was in, to see its frustum and its handles from outside."""
+        camera, position, back = self.client.camera, pose[:3, 3], -_STEP_BACK * self.size * pose[:3, 2]
+        camera.position = tuple((position + back - 0.5 * self.size * pose[:3, 1]).tolist())  # and above it
+        camera.look_at = tuple((position - 2 * back).tolist())
 
     def draw_picture(self, preview: Preview, distance: float) -> None:
         """The point cloud, and the first frustum with the picture in it."""
@@ -118,9 +125,8 @@ class SceneView:
     ) -> None:
         segments = np.stack([positions[:-1], positions[1:]], axis=1)  # [T - 1, 2, 3]
         self.scene.add_line_segments(
-            name, segments, np.broadcast_to(np.array(colour, np.uint8), segments.shape), thickness=thickness,
-            thickness_units="screen", visible=visible,
-        )  # fmt: skip
+            name, segments, colour, thickness=thickness, thickness_units="screen", visible=visible
+        )
 
     def draw_now(self, trajectory: Trajectory, frame: int, picture: np.ndarray | None) -> None:
         """The camera of the current frame, with what it sees."""
