@@ -43,7 +43,6 @@ def write_film(costs, name, time, seconds, model=None, parts=None, **made):
 
 
 def test_the_newest_film_of_the_same_settings_counts(costs):
-    assert costs.time(SETTINGS) == "known after the first film"
     write_film(costs, "old", 1000, 50.0)
     write_film(costs, "new", 2000, 20.0)
     write_film(costs, "newest", 3000, 7.0, num_inference_steps=3)
@@ -67,7 +66,7 @@ def test_other_settings_are_judged_by_the_film_of_the_size_with_the_nearest_numb
 def test_films_of_another_model_and_damaged_ones_do_not_count(costs):
     write_film(costs, "big", 1000, 900.0, model="Wan-AI/Wan2.2-TI2V-5B-Diffusers")
     write_film(costs, "odd", 2000, "soon")
-    assert costs.time(SETTINGS) == "known after the first film"
+    assert costs.time(SETTINGS).endswith("before the first film")
 
 
 def test_the_memory_is_said_in_words(costs):

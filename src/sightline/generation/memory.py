@@ -77,7 +77,7 @@ def estimate(
     in float32 decodes in bfloat16."""
     info, size = ModelInfo.from_configs(configs), dtype.itemsize
     family = family_of_config(configs[""])
-    parts = {name: _on_meta(name, config, family) for name, config in configs.items() if name}
+    parts = {name: on_meta(name, config, family) for name, config in configs.items() if name}
     sizes = dict.fromkeys(parts, size) | ({"vae": 4} if family.float32_vae else {})
     weights = {name: sum(p.numel() for p in part.parameters()) * sizes[name] for name, part in parts.items()}
     blocks = {name: _largest_block(part) * sizes[name] for name, part in parts.items()}
@@ -143,7 +143,7 @@ def _advice(needs: Estimate, offload: str, free: int, tiled: bool) -> str:
     )
 
 
-def _on_meta(name: str, config: Mapping[str, Any], family: Family) -> Any:
+def on_meta(name: str, config: Mapping[str, Any], family: Family) -> Any:
     """The component without its weights."""
     import diffusers
     import transformers

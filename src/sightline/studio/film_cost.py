@@ -1,4 +1,4 @@
-"""What a film will cost: its memory, estimated from the model, and its time, taken from the films that were made before."""
+"""What a film will cost: its memory, estimated from the model, and its time, judged by earlier films or guessed without any."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sightline.errors import SightlineError
 from sightline.generation.memory import estimate
 from sightline.generation.model import Model
 from sightline.memory import GIB
+from sightline.studio.film_guess import FilmGuess
 from sightline.studio.library import Library
 from sightline.studio.page_text import counted
 from sightline.studio.remaining import duration
@@ -50,7 +51,7 @@ class FilmCosts:
     """Of one model, and of the films of one library."""
 
     def __init__(self, model: Model, library: Library) -> None:
-        self.model, self.library = model, library
+        self.model, self.library, self._guess = model, library, FilmGuess(model)
         self._memory: dict[tuple[int, int, int, bool], str] = {}
         self._seconds: dict[FilmSettings, FilmSeconds] | None = (
             None  # of the newest film of each settings, the oldest first
@@ -71,12 +72,15 @@ class FilmCosts:
         return self._memory[key]
 
     def time(self, settings: FilmSettings) -> str:
-        """The time of the newest film of the same settings, in words; else an estimate from a film of nearly these settings."""
+        """The time of the newest film of the same settings, in words; else judged by one of nearly these settings, or guessed."""
         known = self._known_seconds()
         if settings in known:
             return f"about {duration(sum(known[settings]))}, as the last film of these settings"
         if not known:
-            return "known after the first film"
+            guess = self._guess.seconds(settings.shape, _passes(settings))
+            if guess is None:
+                return "known after the first film"
+            return f"very roughly {duration(guess)}, before the first film"
         # Decoding takes as long for few steps as for many, and attention grows faster than the film, so a film of nearly the same
         # size, and then of nearly as many passes, is the best guide.
         nearest = min(
