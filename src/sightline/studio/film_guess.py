@@ -1,7 +1,7 @@
 """How long a film may take before one has been made: the operations that it needs, over what this machine computes per second.
 
-It can be wrong by several times: a small film of a large model waits for memory and not for products. The studio only shows it until
-it has a film to judge by.
+It can be wrong by several times: a small film of a large model waits for memory and not for products. The studio only shows it
+until it has a film to judge by.
 """
 
 from __future__ import annotations
