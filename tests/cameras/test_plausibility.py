@@ -176,6 +176,7 @@ def test_hundreds_of_metres() -> None:
 @pytest.mark.parametrize(
     "line, expected",
     [
+        ("pan 2700", "the camera turns 84.38 degrees from one frame to the next: expected at most 30"),
         ("dolly in 1000", "the camera moves 1000 units from where it starts: expected less than 100"),
         ("truck:60, truck:60", "the camera moves 120 units"),
         ("zoom:28>2000", "the lens sees 1 degrees across: expected a focal length of less than 720 mm"),

@@ -25,6 +25,7 @@ _NOISE = 1e-3  # units, and relative to positions: rounding in files of few digi
 _JUMP = 10.0  # times the steps before and after
 _JUMP_EXTENT = 0.1  # of the extent of the path: smaller jumps are noise
 _JUMP_DEGREES = 10.0
+_FASTEST_TURN = 30.0  # degrees from one frame to the next: half a wide picture
 _MIN_FRAMES = 5  # shorter trajectories have no usual step
 _MIN_SWING_FRAMES = 8  # fewer accelerations correlate by accident
 _MIN_TURN, _MIN_SWEEP = 5.0, 10.0  # degrees; without rotation both directions look alike
@@ -61,6 +62,11 @@ def implausible_moves(trajectory: Trajectory) -> list[str]:
         found.append(
             f"the camera moves {plain_number(extent)} {_unit(trajectory)} from where it starts: expected less than {_FAR:g}, the "
             "extent of a large scene."
+        )
+    if len(trajectory) > 1 and (turn := float(_turns(trajectory).max())) > _FASTEST_TURN:
+        found.append(
+            f"the camera turns {turn:.4g} degrees from one frame to the next: expected at most {_FASTEST_TURN:g}, since such "
+            "frames have little in common."
         )
     if narrow is not None:
         longest = _NARROW_FOCAL * FULL_FRAME_MM
@@ -123,8 +129,7 @@ def _of_distances(trajectory: Trajectory) -> list[str]:
             f"the camera jumps {plain_number(float(steps[frame]))} {_unit(trajectory)} between frames {frame} and {frame + 1}, "
             f"{_JUMP:g} times its steps around: are these two shots?"
         )
-    rotations = trajectory.rotations
-    turns = se3.rotation_angle(rotations[:-1].transpose(-1, -2) @ rotations[1:]).rad2deg()
+    turns = _turns(trajectory)
     if (frame := _isolated(turns, _JUMP_DEGREES)) is not None:
         found.append(
             f"the camera turns {float(turns[frame]):.4g} degrees between frames {frame} and {frame + 1}, {_JUMP:g} times its "
@@ -258,6 +263,12 @@ def _narrowest(trajectory: Trajectory) -> float | None:
     """The narrowest field of view across the picture, in degrees, where a lens is implausibly long."""
     focal = float(trajectory.intrinsics[:, 0, 0].max()) / trajectory.width
     return 2 * math.degrees(math.atan(0.5 / focal)) if focal > _NARROW_FOCAL else None
+
+
+def _turns(trajectory: Trajectory) -> Tensor:  # -> [T - 1]
+    """Rotation from each frame to the next, in degrees."""
+    rotations = trajectory.rotations
+    return se3.rotation_angle(rotations[:-1].transpose(-1, -2) @ rotations[1:]).rad2deg()
 
 
 def _turn(trajectory: Trajectory) -> float:
