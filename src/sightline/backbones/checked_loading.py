@@ -27,7 +27,10 @@ class CheckedLoading(ModelMixin):
         wants_info = options.pop("output_loading_info", False)
         folder = Path(path) / (options.get("subfolder") or "")
         if folder.is_dir():  # a damaged configuration would send diffusers to the hub
-            read_json(folder / "config.json", "that of a camera model saved by save_pretrained")
+            try:
+                read_json(folder / "config.json", "that of a camera model saved by save_pretrained")
+            except SightlineError as error:
+                raise LoadError(str(error)) from None
         try:
             model, info = super().from_pretrained(path, output_loading_info=True, **{**options, **SAFETENSORS})
         except (SightlineError, torch.OutOfMemoryError):
