@@ -285,7 +285,7 @@ def test_what_is_not_understood_is_refused_with_a_suggestion(text: str, message:
 
 
 def test_seconds_must_fit_the_frames() -> None:
-    with pytest.raises(SightlineError, match="the moves last 0.02 s, one frame at 16 fps: expected more"):
+    with pytest.raises(SightlineError, match=r"the moves last 0\.02 s, one frame at 16 fps: expected more"):
         moves.parse("pan left for 0.02 s")
     assert len(moves.parse("pan left for 2 s", fps=24)) == 49
     assert len(moves.parse("pan left for 2 s", frames=35)) == 35  # stretched by two frames, to 4 n + 1 of a model

@@ -243,7 +243,6 @@ class _Words:
             factor = 1 / factor  # "zoom out 2x" is half the focal length
         return amounts, factor
 
-
     def _require_clear_focal(self) -> None:
         """Refuse "zoom 2": twice, or to 2 mm? Below the widest lenses a number alone says neither."""
         word = self.amounts[0].strip() if self.amounts else ""
