@@ -178,7 +178,7 @@ class _Words:
             amounts = self._signed(first, amounts, reading, direction, pace)
         elif reading.move == "zoom" and direction and not has_amount:
             factor = ZOOM_FACTOR ** (pace if direction == "in" else -pace)
-        self._check_aims(reading, direction == "out" or (bool(first) and amounts.get(first, 0.0) < 0))
+        self._check_aims(reading, direction == "out" or (first is not None and amounts.get(first, 0.0) < 0))
         # The pace of a move without an amount has changed the default amount; otherwise it changes the time.
         changes_time = has_amount or not (first or direction)
         share = 1 / Fraction(pace) if changes_time else Fraction(1)
