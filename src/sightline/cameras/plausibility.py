@@ -7,6 +7,7 @@ cannot tell two readings apart, nothing is said (docs/formats.md).
 from __future__ import annotations
 
 import math
+import re
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ from sightline.cameras.lens import FULL_FRAME_MM
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import plain_number
 
+_PLAIN = ("matrices", "kitti", "motionctrl")  # files that the reader of plain matrices can read
+_ADVICE = re.compile(r" \(`--format matrices [^)]*\)\?$")
 _MIN_PIXELS = 16  # a smaller picture is a sign that its size was derived from fractions
 _WIDE_FOCAL, _NARROW_FOCAL = 0.05, 20.0  # focal lengths relative to the width: 169 and 2.9 degrees across
 _SQUARE = 1.5  # largest ratio of the focal lengths in pixels: anamorphic and stretched pictures stay below
@@ -44,14 +47,20 @@ _MIN_EXTENT = 0.05  # of the radius: a camera that turns in place orbits nothing
 _ROUND = 0.03  # relative difference of the distances of an orbit
 
 
-def implausible(trajectory: Trajectory, axes: str | None = None, direction: str | None = None) -> list[str]:
+def implausible(
+    trajectory: Trajectory, axes: str | None = None, direction: str | None = None, format: str = "matrices"
+) -> list[str]:
     """One sentence for everything that is unlikely in a trajectory read from a file; usually none.
 
-    axes, direction: what the user has said of the file's matrices, if anything.
+    axes, direction: what the user has said of the file's matrices, if anything. format: of the file. Where it cannot be read as
+    plain matrices, whose reader has these options, they are not advised.
     """
     found = [*_of_lens(trajectory), *_of_distances(trajectory), *_of_time(trajectory)]
     # A wrong direction turns the axes too, so only one of the two is reported.
-    return [*found, *(_of_direction(trajectory, direction) or _of_axes(trajectory, axes))]
+    of_matrices = _of_direction(trajectory, direction) or _of_axes(trajectory, axes)
+    if format not in _PLAIN:
+        of_matrices = [_ADVICE.sub("?", sentence) for sentence in of_matrices]
+    return [*found, *of_matrices]
 
 
 def implausible_moves(trajectory: Trajectory) -> list[str]:
@@ -278,4 +287,4 @@ def _turn(trajectory: Trajectory) -> float:
 
 
 def _unit(trajectory: Trajectory) -> str:
-    return {"scene": "units", "metre": "m"}.get(trajectory.unit, trajectory.unit)
+    return {"scene": "units", "arbitrary": "units", "metre": "m"}.get(trajectory.unit, trajectory.unit)

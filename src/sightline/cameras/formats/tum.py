@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import torch
@@ -21,6 +22,7 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.files import write_atomic
 
 COLUMNS = 8
+_NEAR_ONE = 0.9  # w of a camera that has turned by less than 50 degrees
 
 
 def read(file: InputFile, **options: Unpack[LensOptions]) -> Trajectory:
@@ -31,6 +33,12 @@ def read(file: InputFile, **options: Unpack[LensOptions]) -> Trajectory:
         [file.numbers(line, text, COLUMNS, "timestamp tx ty tz qx qy qz qw") for line, text in file.rows],
         dtype=torch.float64,
     )  # [T, 8]
+    if bool((numbers[:, 4].abs() > _NEAR_ONE).all()):
+        warnings.warn(
+            f"{file.path}: all quaternions are near (1, 0, 0, 0): is w written first? TUM's order is x y z w, in which these "
+            "cameras are upside down.",
+            stacklevel=2,
+        )
     rotations = rotations_from_quaternions(file, numbers[:, [7, 4, 5, 6]], lines)
     return build(
         file,
