@@ -22,7 +22,8 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.files import write_atomic
 
 COLUMNS = 8
-_NEAR_ONE = 0.9  # w of a camera that has turned by less than 50 degrees
+# w and z of a level camera that has turned by less than 83 degrees. Read as x and w, it is upside down.
+_LEAST_W, _MOST_Z = 0.75, 0.3
 
 
 def read(file: InputFile, **options: Unpack[LensOptions]) -> Trajectory:
@@ -33,9 +34,10 @@ def read(file: InputFile, **options: Unpack[LensOptions]) -> Trajectory:
         [file.numbers(line, text, COLUMNS, "timestamp tx ty tz qx qy qz qw") for line, text in file.rows],
         dtype=torch.float64,
     )  # [T, 8]
-    if bool((numbers[:, 4].abs() > _NEAR_ONE).all()):
+    first, last = numbers[:, 4].abs(), numbers[:, 7].abs()
+    if bool((first > _LEAST_W).all() and (last < _MOST_Z).all()):
         warnings.warn(
-            f"{file.path}: all quaternions are near (1, 0, 0, 0): is w written first? TUM's order is x y z w, in which these "
+            f"{file.path}: the first number of every quaternion is large and the last one small: is w written first? TUM's order is x y z w, in which these "
             "cameras are upside down.",
             stacklevel=2,
         )
