@@ -37,8 +37,8 @@ def read(file: InputFile, **options: Unpack[LensOptions]) -> Trajectory:
     first, last = numbers[:, 4].abs(), numbers[:, 7].abs()
     if bool((first > _LEAST_W).all() and (last < _MOST_Z).all()):
         warnings.warn(
-            f"{file.path}: the first number of every quaternion is large and the last one small: is w written first? TUM's order is x y z w, in which these "
-            "cameras are upside down.",
+            f"{file.path}: the first number of every quaternion is large and the last one small: is w written first? TUM's "
+            "order is x y z w, in which these cameras are upside down.",
             stacklevel=2,
         )
     rotations = rotations_from_quaternions(file, numbers[:, [7, 4, 5, 6]], lines)
