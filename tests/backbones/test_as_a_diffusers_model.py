@@ -56,3 +56,22 @@ def test_what_cannot_be_loaded_is_an_error_of_both_kinds(tmp_path):
             with pytest.raises(kind, match="cannot be loaded") as caught:
                 CameraWanTransformer3DModel.from_pretrained(path, **options)
             assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("config", [None, "{no json"])
+def test_a_missing_or_damaged_configuration_is_an_error_of_both_kinds(tmp_path, config):
+    retrofit().save_pretrained(tmp_path)
+    (tmp_path / "config.json").unlink()
+    if config is not None:
+        (tmp_path / "config.json").write_text(config)
+    for kind in (SightlineError, OSError):
+        with pytest.raises(kind, match=r"config.json cannot be read"):
+            CameraWanTransformer3DModel.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["dtype", "torch_dtype"])
+def test_a_dtype_may_be_the_name_of_one(tmp_path, name):
+    retrofit().save_pretrained(tmp_path)
+    assert CameraWanTransformer3DModel.from_pretrained(tmp_path, **{name: "bfloat16"}).dtype == torch.bfloat16
+    with pytest.raises(SightlineError, match="dtype is 'bf16': expected one of float32, bfloat16, float16"):
+        CameraWanTransformer3DModel.from_pretrained(tmp_path, **{name: "bf16"})

@@ -207,6 +207,10 @@ def test_names_colons_and_numbers_mean_what_they_always_meant(
         ("orbit left around the subject by 45 degrees with a radius of 3", lambda: moves.orbit(-45, 3)),
         ("push in on the subject", lambda: moves.dolly(0.5)),
         ("pan from left to right 20", lambda: moves.pan(20)),
+        ("pan left-to-right", lambda: moves.pan(30)),
+        ("zoom into the subject", lambda: moves.zoom(28, 56)),  # a zoom in, whatever the lens
+        ("zoom in on the subject 3x", lambda: moves.zoom(28, 84)),
+        ("dolly zoom out on the subject", lambda: moves.dolly_zoom(-0.5)),
         ("tilt from top to bottom", lambda: moves.tilt(-15)),
         ("fly forward 2 m", lambda: moves.dolly(2)),
         ("rise 1 m", lambda: moves.pedestal(1)),
@@ -253,7 +257,14 @@ def test_words(text: str, expected) -> None:  # type: ignore[no-untyped-def]
         ("truck left 30 degrees", "truck left has the amount '30 degrees': expected scene units"),
         ("pan left 30 20", "pan left has the amount '20': expected degrees, each at most once"),
         ("pan to 30", "found 'to 30', expected how far to go"),
-        ("zoom in:0.5", "from 28 to 0.5 mm: expected more than 28 mm, .*say dolly in"),
+        ("zoom in:0.5 mm", "from 28 to 0.5 mm: expected more than 28 mm, .*say dolly in"),
+        ("zoom 2", "found '2', expected a unit: 2x or 2 mm"),
+        ("zoom out 1.5 over 2 s", "found '1.5', expected a unit: 1.5x or 1.5 mm"),
+        ("dolly in 6 in", "found '6 in', expected 'in' before the amount, or feet or cm instead of inches"),
+        ("push:6 in", "found '6 in', expected 'in' before the amount"),
+        ("pull back into the room", "found 'into the room' with a move away from it, expected a move in"),
+        ("dolly -0.5 towards the subject", "found 'towards the subject' with a move away from it"),
+        ("zoom out on the subject", "found 'on the subject' with a move away from it"),
         ("zoom out 70", "expected less than 28 mm"),
         ("turn", "found 'turn' alone, expected a direction: right, left, up, down"),
         ("dolly in, and pan left", "expected ', then' .afterwards., or 'and' without a comma"),
@@ -274,6 +285,8 @@ def test_what_is_not_understood_is_refused_with_a_suggestion(text: str, message:
 
 
 def test_seconds_must_fit_the_frames() -> None:
+    with pytest.raises(SightlineError, match=r"the moves last 0\.02 s, one frame at 16 fps: expected more"):
+        moves.parse("pan left for 0.02 s")
     assert len(moves.parse("pan left for 2 s", fps=24)) == 49
     assert len(moves.parse("pan left for 2 s", frames=35)) == 35  # stretched by two frames, to 4 n + 1 of a model
     with pytest.raises(SightlineError, match="frames is 81, 5 s at 16 fps: expected 33, since the moves last 2 s"):

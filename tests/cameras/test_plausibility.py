@@ -54,6 +54,25 @@ def test_world_to_camera_matrices(shot: str, tmp_path: Path) -> None:
     torch.testing.assert_close(again.camera_to_world, trajectory.camera_to_world)
 
 
+def test_options_of_plain_matrices_are_advised_only_where_they_can_be_used(tmp_path: Path) -> None:
+    """A TUM file has quaternions, and nerfstudio's json more than matrices: `--format matrices` cannot read either."""
+    wrong = moves.parse("dolly:2+pan:30+handheld:2", frames=33, fps=4)
+    wrong = wrong.replace(camera_to_world=wrong.world_to_camera)
+    for name, format, is_advised in (("a.kitti", None, True), ("a.tum", None, False), ("a.json", "nerfstudio", False)):
+        wrong.save(tmp_path / name, format=format)
+        (found,) = load_with_warnings(tmp_path / name)
+        assert "are they world-to-camera" in found and ("--direction" in found) == is_advised
+
+
+def test_quaternions_of_a_tum_file_with_w_first(tmp_path: Path) -> None:
+    path = tmp_path / "poses.tum"
+    moves.parse("dolly:2+pan:60", frames=33).save(path)
+    assert load_with_warnings(path) == []
+    rows = [line.split() for line in path.read_text().splitlines()[1:]]
+    path.write_text("".join(" ".join([*row[:4], row[7], *row[4:7]]) + "\n" for row in rows))
+    assert any("is w written first? TUM's order is x y z w" in sentence for sentence in load_with_warnings(path))
+
+
 FILMED = ["dolly:2+pan:30+handheld:2", "dolly:-2+pan:30+handheld:2", "truck:2+pan:30+handheld:2", "orbit:40+handheld:2"]
 
 
@@ -176,6 +195,7 @@ def test_hundreds_of_metres() -> None:
 @pytest.mark.parametrize(
     "line, expected",
     [
+        ("pan 2700", "the camera turns 84.38 degrees from one frame to the next: expected at most 30"),
         ("dolly in 1000", "the camera moves 1000 units from where it starts: expected less than 100"),
         ("truck:60, truck:60", "the camera moves 120 units"),
         ("zoom:28>2000", "the lens sees 1 degrees across: expected a focal length of less than 720 mm"),

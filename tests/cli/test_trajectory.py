@@ -54,6 +54,19 @@ def test_make_show_convert_compare(capsys: pytest.CaptureFixture[str]) -> None:
     assert Path("both.svg").exists()
 
 
+def test_lengths_in_different_units_are_not_compared(capsys: pytest.CaptureFixture[str]) -> None:
+    made = sightline.moves.truck(1.0, frames=5, width=64, height=64)
+    made.save("scene.json")
+    made.replace(unit="metre", fps=8).save("metre.json")
+    assert run("compare scene.json metre.json --plot both.png") == 0
+    printed = capsys.readouterr().out
+    assert "lengths are not compared: scene.json is in the unit of the data, metre.json is in metres" in printed
+    assert "duration: scene.json 0.25 s, metre.json 0.5 s" in printed
+    assert "translation (" not in printed and "path length" not in printed and Path("both.png").exists()
+    assert run("show scene.json metre.json") == 0
+    assert "lengths are in different units: scene.json is in the unit of the data" in capsys.readouterr().out
+
+
 def test_where_the_camera_ends_is_said_in_words_and_far_moves_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("make", "truck:-1+dolly:-2") == 0
     printed = capsys.readouterr()

@@ -32,6 +32,7 @@ def caches(tmp_path_factory) -> Path:
     write(root / "two", "worlds:orbit?clips=3", "worlds:walkthrough?clips=2")
     write(root / "one", "worlds:panorama?clips=2")
     write(root / "again", "worlds:orbit?clips=1")
+    write(root / "scaled", "worlds:orbit?clips=1&seed=50&eta=3")
     write(root / "other", "worlds:openworld?clips=1", seed=1)
     return root
 
@@ -58,6 +59,7 @@ def test_the_empty_prompt_is_in_the_cache(caches):
         (["two", "again"], (), "again holds orbit/.*, which .*two holds too: expected different clips"),
         (["two", "two"], (), "holds too"),
         (["two", "other"], (), "differ in the weights of the vae: expected caches that one model"),
+        (["two", "scaled"], (), "two and .*scaled have eta 1.0 and 3.0 for orbit: expected one unit of positions"),
         (["two"], ["orbits"], "subset names 'orbits': expected sources of the caches, orbit, walkthrough"),
         (["nothing"], (), "found no index.json"),
     ],

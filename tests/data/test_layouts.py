@@ -177,6 +177,17 @@ def test_near_depth_divides_positions_only_when_asked(tmp_path: Path):
     assert anchored_path(f"panshot:{tmp_path}").positions[-1].tolist() == pytest.approx([0, 0, 4])
 
 
+def test_a_near_depth_that_is_asked_for_and_not_known_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture):
+    write_re10k(tmp_path, straight((0, 0, 1)))
+    for asked in (False, True):
+        spec = ClipSpec(num_frames=5, width=WIDTH, height=HEIGHT, near_depth=asked)
+        clips = Clips([open_source(f"re10k:{tmp_path}")], spec)
+        trajectories = [clips.trajectory(index) for index in (0, 0)]
+        assert trajectories[0].positions.norm(dim=-1).max() > 0
+        found = [one for one in caplog.messages if "the near depth of re10k is not known for every shot" in one]
+        assert len(found) == asked
+
+
 def test_re10k_intrinsics_are_fractions_of_the_stored_picture(tmp_path: Path):
     """A 16:9 source stored squashed to a square: fx and fy follow each its own side."""
     wide = straight((0, 0, 1))

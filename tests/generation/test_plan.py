@@ -146,6 +146,7 @@ def test_what_a_model_cannot_run_is_refused_and_what_it_was_not_trained_on_is_no
         (Job(size="48x144"), "size is 48x144: expected at most 128x128"),
         (Job(size="150x32"), "size is 150x32: expected at most 128x128"),  # not the nearest, which is too large as well
         (Job(num_frames=33), "num_frames is 33: expected at most 29 for this model"),
+        (Job(num_frames=32), "num_frames is 32: expected at most 29 for this model"),
     ):
         with pytest.raises(SightlineError, match=sentence):
             make_shot(job, info)

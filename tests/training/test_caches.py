@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
 from itertools import islice
 from pathlib import Path
 
 import pytest
+import torch
 
 from sightline.backbones.tiny import tiny_pipeline
 from sightline.data.cache import CacheWriter
@@ -102,6 +104,36 @@ def test_a_cache_of_another_model_is_refused(small, tmp_path, kind, sentence):
     with pytest.raises(SightlineError, match=f"{sentence}.* encoded for model.base"):
         trainer.train(changed(small, "data", **data))
     assert not Path(small.output).exists()
+
+
+@pytest.fixture
+def stored(small, tmp_path):
+    """The small recipe on a cache of a tiny TI2V-5B, whose base is another one: the folder "base"."""
+    cache = write(tmp_path / "cache", "worlds:orbit?clips=8", kind="ti2v-5b", width=32, height=32)
+    recipe = changed(small, "model", base=str(tmp_path / "base"))
+    recipe = changed(recipe, "validation", num_inference_steps=2, guidance_scale=1.0)
+    recipe = changed(recipe, "optimizer", max_steps=1)
+    return changed(recipe, "data", cache=(cache,), sources=(), width=32, height=32, held_out_fraction=0.4)
+
+
+@pytest.mark.parametrize("num_videos", [0, 1])
+def test_a_cache_of_another_vae_of_the_same_configuration_is_refused(stored, num_videos):
+    recipe, pipe = changed(stored, "validation", num_videos=num_videos), tiny_pipeline("ti2v-5b")
+    with torch.no_grad():
+        next(iter(pipe.vae.parameters())).add_(1.0)
+    pipe.save_pretrained(recipe.model.base)
+    with pytest.raises(SightlineError, match=r"cache was encoded by another VAE than that of model\.base '.*base'"):
+        trainer.train(recipe)
+    assert not Path(recipe.output).exists()
+    tiny_pipeline("ti2v-5b").save_pretrained(recipe.model.base)
+    trainer.train(recipe)
+
+
+def test_a_vae_that_is_not_at_hand_cannot_be_compared_and_a_note_says_so(stored, caplog):
+    tiny_pipeline("ti2v-5b").save_pretrained(stored.model.base)
+    shutil.rmtree(Path(stored.model.base) / "vae")
+    trainer.train(stored)
+    assert "whether the cache was encoded by the VAE of" in caplog.text
 
 
 @pytest.mark.parametrize("report_to", ["wandb"])

@@ -101,6 +101,7 @@ def test_the_paper_s_recipes_say_where_each_value_comes_from(path):
         ("data: {sources: [a]}\noptimizer: {weight_decay: 1e30}", "learning_rate x weight_decay is 2e\\+25: expected"),
         ("data: {sources: [a]}\noptimizer: {min_lr_ratio: 1e30}", "min_lr_ratio is 1e\\+30: expected a fraction"),
         ("data: {sources: [a]}\noptimizer: {max_seconds: 0}", "max_seconds is 0.0: expected a finite number above 0"),
+        ("data: {sources: [a]}\nobjective: {shift: 1.0e+30}", "objective.shift is 1e.30: .* of at most 1000"),
         ("data: {sources: [a]}\noptimizer: {max_seconds: .inf}", "max_seconds is inf"),
         ("data: {sources: [a]}\nseed: -5", "seed is -5: expected a whole number from 0"),
         ("data: &d {sources: [a]}\nmodel: *d", "it has an alias"),

@@ -9,6 +9,7 @@ import torch
 from diffusers.models.modeling_utils import ModelMixin
 
 from sightline.backbones.stock import SAFETENSORS
+from sightline.devices import as_dtype
 from sightline.documents import read_json
 from sightline.encodings.protocol import promote_scalars
 from sightline.errors import LoadError, SightlineError
@@ -23,11 +24,18 @@ class CheckedLoading(ModelMixin):
 
     @classmethod
     def from_pretrained(cls, path: Any, **options: Any) -> Any:
-        """As in diffusers, except that missing or unknown weights are refused rather than ignored."""
+        """As in diffusers, except that missing or unknown weights are refused rather than ignored, and that a dtype may be the
+        name of one."""
         wants_info = options.pop("output_loading_info", False)
+        for name in ("dtype", "torch_dtype"):  # diffusers would load a dtype named by a string as float32
+            if isinstance(options.get(name), str):
+                options[name] = as_dtype(options[name], torch.device("cpu"))
         folder = Path(path) / (options.get("subfolder") or "")
         if folder.is_dir():  # a damaged configuration would send diffusers to the hub
-            read_json(folder / "config.json", "that of a camera model saved by save_pretrained")
+            try:
+                read_json(folder / "config.json", "that of a camera model saved by save_pretrained")
+            except SightlineError as error:
+                raise LoadError(str(error)) from None
         try:
             model, info = super().from_pretrained(path, output_loading_info=True, **{**options, **SAFETENSORS})
         except (SightlineError, torch.OutOfMemoryError):

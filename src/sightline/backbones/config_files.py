@@ -56,7 +56,7 @@ def _file(model: str, name: str) -> Path:
         file = Path(model) / name if Path(model).is_dir() else _download(model, name)
         file.stat()  # a missing file is refused in the same words as a missing model
     except (OSError, ValueError) as error:  # no such folder or id, or no network
-        raise SightlineError(
+        raise LoadError(
             f"model {model!r} cannot be loaded ({name}: {reason(error)}): expected a folder or hub id of a pipeline."
         ) from None
     return file

@@ -175,6 +175,9 @@ class ModelInfo:
 
     def require_num_frames(self, num_frames: int) -> None:
         """Refuse a number of frames that does not fill whole latent frames, or has more than the model can count."""
+        most = (self.rope_max_seq_len - 1) * self.stride.frames + 1
+        if num_frames > most:
+            raise SightlineError(f"num_frames is {num_frames}: expected at most {most} for this model.")
         if (nearest := self.stride.nearest_num_frames(num_frames)) != num_frames:
             raise SightlineError(
                 f"num_frames is {num_frames}: expected {self.stride.frames} n + 1 for this model, the nearest is {nearest}."
@@ -186,9 +189,6 @@ class ModelInfo:
                 f"num_frames is {num_frames}: expected {chunk} n - {self.stride.frames - 1} for this model, which generates "
                 f"chunks; the nearest is {nearest}."
             )
-        most = (self.rope_max_seq_len - 1) * self.stride.frames + 1
-        if num_frames > most:
-            raise SightlineError(f"num_frames is {num_frames}: expected at most {most} for this model.")
 
     def require_one_window(self, num_frames: int, base_num_frames: int | None = None) -> None:
         """Refuse a camera for a video that is made window by window: the model does not know which frames a window has.

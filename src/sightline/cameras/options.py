@@ -42,9 +42,8 @@ class MoveOptions(LensOptions):
 
     def num_frames_of(self, line: MoveLine, default: int, stride: TokenStride) -> int:
         """As many frames as the moves take, where all of them name their seconds, rounded to whole tokens; else the default."""
-        if line.seconds is None:
-            return default
-        return stride.nearest_num_frames(round(line.seconds * (self.fps or defaults.FPS)) + 1)
+        fps = defaults.FPS if self.fps is None else self.fps
+        return line.num_frames(fps, stride.nearest_num_frames) or default
 
     def describe_subject(self, line: MoveLine, known: float | None = None) -> str:
         """The distance of the subject, the radius of an orbit, and where it came from; empty where no move has a subject.

@@ -7,6 +7,7 @@ cannot tell two readings apart, nothing is said (docs/formats.md).
 from __future__ import annotations
 
 import math
+import re
 
 import torch
 from torch import Tensor
@@ -16,6 +17,8 @@ from sightline.cameras.lens import FULL_FRAME_MM
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import plain_number
 
+_PLAIN = ("matrices", "kitti", "motionctrl")  # files that the reader of plain matrices can read
+_ADVICE = re.compile(r" \(`--format matrices [^)]*\)\?$")
 _MIN_PIXELS = 16  # a smaller picture is a sign that its size was derived from fractions
 _WIDE_FOCAL, _NARROW_FOCAL = 0.05, 20.0  # focal lengths relative to the width: 169 and 2.9 degrees across
 _SQUARE = 1.5  # largest ratio of the focal lengths in pixels: anamorphic and stretched pictures stay below
@@ -25,6 +28,7 @@ _NOISE = 1e-3  # units, and relative to positions: rounding in files of few digi
 _JUMP = 10.0  # times the steps before and after
 _JUMP_EXTENT = 0.1  # of the extent of the path: smaller jumps are noise
 _JUMP_DEGREES = 10.0
+_FASTEST_TURN = 30.0  # degrees from one frame to the next: half a wide picture
 _MIN_FRAMES = 5  # shorter trajectories have no usual step
 _MIN_SWING_FRAMES = 8  # fewer accelerations correlate by accident
 _MIN_TURN, _MIN_SWEEP = 5.0, 10.0  # degrees; without rotation both directions look alike
@@ -43,14 +47,20 @@ _MIN_EXTENT = 0.05  # of the radius: a camera that turns in place orbits nothing
 _ROUND = 0.03  # relative difference of the distances of an orbit
 
 
-def implausible(trajectory: Trajectory, axes: str | None = None, direction: str | None = None) -> list[str]:
+def implausible(
+    trajectory: Trajectory, axes: str | None = None, direction: str | None = None, format: str = "matrices"
+) -> list[str]:
     """One sentence for everything that is unlikely in a trajectory read from a file; usually none.
 
-    axes, direction: what the user has said of the file's matrices, if anything.
+    axes, direction: what the user has said of the file's matrices, if anything. format: of the file. Where it cannot be read as
+    plain matrices, whose reader has these options, they are not advised.
     """
     found = [*_of_lens(trajectory), *_of_distances(trajectory), *_of_time(trajectory)]
     # A wrong direction turns the axes too, so only one of the two is reported.
-    return [*found, *(_of_direction(trajectory, direction) or _of_axes(trajectory, axes))]
+    of_matrices = _of_direction(trajectory, direction) or _of_axes(trajectory, axes)
+    if format not in _PLAIN:
+        of_matrices = [_ADVICE.sub("?", sentence) for sentence in of_matrices]
+    return [*found, *of_matrices]
 
 
 def implausible_moves(trajectory: Trajectory) -> list[str]:
@@ -61,6 +71,11 @@ def implausible_moves(trajectory: Trajectory) -> list[str]:
         found.append(
             f"the camera moves {plain_number(extent)} {_unit(trajectory)} from where it starts: expected less than {_FAR:g}, the "
             "extent of a large scene."
+        )
+    if len(trajectory) > 1 and (turn := float(_turns(trajectory).max())) > _FASTEST_TURN:
+        found.append(
+            f"the camera turns {turn:.4g} degrees from one frame to the next: expected at most {_FASTEST_TURN:g}, since such "
+            "frames have little in common."
         )
     if narrow is not None:
         longest = _NARROW_FOCAL * FULL_FRAME_MM
@@ -123,8 +138,7 @@ def _of_distances(trajectory: Trajectory) -> list[str]:
             f"the camera jumps {plain_number(float(steps[frame]))} {_unit(trajectory)} between frames {frame} and {frame + 1}, "
             f"{_JUMP:g} times its steps around: are these two shots?"
         )
-    rotations = trajectory.rotations
-    turns = se3.rotation_angle(rotations[:-1].transpose(-1, -2) @ rotations[1:]).rad2deg()
+    turns = _turns(trajectory)
     if (frame := _isolated(turns, _JUMP_DEGREES)) is not None:
         found.append(
             f"the camera turns {float(turns[frame]):.4g} degrees between frames {frame} and {frame + 1}, {_JUMP:g} times its "
@@ -260,6 +274,12 @@ def _narrowest(trajectory: Trajectory) -> float | None:
     return 2 * math.degrees(math.atan(0.5 / focal)) if focal > _NARROW_FOCAL else None
 
 
+def _turns(trajectory: Trajectory) -> Tensor:  # -> [T - 1]
+    """Rotation from each frame to the next, in degrees."""
+    rotations = trajectory.rotations
+    return se3.rotation_angle(rotations[:-1].transpose(-1, -2) @ rotations[1:]).rad2deg()
+
+
 def _turn(trajectory: Trajectory) -> float:
     """Largest rotation from the first frame, in degrees."""
     rotations = trajectory.rotations
@@ -267,4 +287,4 @@ def _turn(trajectory: Trajectory) -> float:
 
 
 def _unit(trajectory: Trajectory) -> str:
-    return {"scene": "units", "metre": "m"}.get(trajectory.unit, trajectory.unit)
+    return {"scene": "units", "arbitrary": "units", "metre": "m"}.get(trajectory.unit, trajectory.unit)

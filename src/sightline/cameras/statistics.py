@@ -132,7 +132,7 @@ def describe(trajectory: Trajectory) -> str:
 
 
 def compare(a: Trajectory, b: Trajectory) -> TrajectoryComparison:
-    """Differences of `b` from `a` in every frame, both anchored at their first frame."""
+    """Differences of `b` from `a` in every frame, both anchored at their first frame. Lengths are taken to be in one unit."""
     if len(a) != len(b):
         raise SightlineError(f"b has {len(b)} frames: expected {len(a)}, as many as a (see Trajectory.resampled).")
     rotation, translation = anchored_differences(a.anchored().camera_to_world, b.anchored().camera_to_world)

@@ -201,11 +201,15 @@ class Trajectory:
 
         Warns of what is implausible, such as matrices in the wrong direction.
         """
-        from sightline.cameras.formats import load
+        from sightline.cameras.formats import detect, load
         from sightline.cameras.plausibility import implausible
 
         trajectory = load(path, format=format, **options)
-        for sentence in implausible(trajectory, axes=options.get("axes"), direction=options.get("direction")):
+        stated: dict[str, Any] = {"axes": options.get("axes"), "direction": options.get("direction")}
+        found = implausible(trajectory, **stated)
+        if found:  # only now, since detection reads the file again
+            found = implausible(trajectory, **stated, format=format or detect(path))
+        for sentence in found:
             warnings.warn(f"{path}: {sentence}", stacklevel=2)
         return trajectory
 

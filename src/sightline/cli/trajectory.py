@@ -117,6 +117,8 @@ class Show(ReadOptions):
             default, title, labels = Path(f"{Path(names[0]).stem}.trajectory.png"), names[0], None
         else:
             print_summary(names, trajectories)
+            if len({one.unit for one in trajectories}) > 1:
+                print_line(f"lengths are in different units: {_units(names, trajectories)}")
             default, title, labels = Path("trajectories.png"), f"{len(trajectories)} camera trajectories", names
         from sightline.figures.trajectories import draw_trajectories  # after the table: matplotlib takes a while
 
@@ -175,28 +177,33 @@ class Compare(ReadOptions):
 
     def run(self) -> None:
         from sightline.cameras.statistics import compare
+        from sightline.evaluation.units import drawn_with, same_unit
 
         if self.plot is not None:
             _check_figure_path(self.plot)
         trajectories = [self.load(self.first), self.load(self.second)]
         names = _distinct_names((self.first, self.second))
-        result = compare(*trajectories)
-        rows = [
-            ("rotation (degrees)", f"{degrees(result.mean_rotation):.6g}", f"{degrees(result.max_rotation):.6g}"),
-            (
-                f"translation ({trajectories[0].unit})",
-                f"{result.mean_translation:.6g}",
-                f"{result.max_translation:.6g}",
-            ),
-        ]
+        result, unit = compare(*trajectories), trajectories[0].unit
+        comparable = same_unit(unit, trajectories[1].unit)
+        rows = [("rotation (degrees)", f"{degrees(result.mean_rotation):.6g}", f"{degrees(result.max_rotation):.6g}")]
+        if comparable:
+            rows += [(f"translation ({unit})", f"{result.mean_translation:.6g}", f"{result.max_translation:.6g}")]
         print_table(f"{names[1]} against {names[0]}", ("difference", "mean", "largest"), rows)
-        print_line(_path_lengths(names, result.path_lengths, trajectories[0].unit))
+        if comparable:
+            print_line(_path_lengths(names, result.path_lengths, unit))
+        else:
+            print_line(f"lengths are not compared: {_units(names, trajectories)}")
+        seconds = [(len(one) - 1) / one.fps for one in trajectories]
+        if seconds[0] != seconds[1]:
+            print_line(f"duration: {names[0]} {seconds[0]:.4g} s, {names[1]} {seconds[1]:.4g} s")
         focal = format_range(float(result.focal.min()), float(result.focal.max()))
         print_line(f"focal length of {names[1]} / {names[0]}: {focal}")
         if self.plot is not None:
             from sightline.figures.trajectories import draw_trajectories
 
-            draw_trajectories(trajectories, self.plot, title="two camera trajectories", labels=names)
+            ((label, second),) = drawn_with(trajectories[0], {names[1]: trajectories[1]}).items()
+            labels = [names[0], label]
+            draw_trajectories([trajectories[0], second], self.plot, title="two camera trajectories", labels=labels)
             print_line(f"drew {self.plot}")
 
 
@@ -233,6 +240,13 @@ def _distinct_names(files: Sequence[Path]) -> list[str]:
             length += 1
         names.append(str(Path(*path.parts[-length:])))
     return names
+
+
+def _units(names: Sequence[str], trajectories: Sequence[Trajectory]) -> str:
+    """In which unit the lengths of each trajectory are."""
+    from sightline.evaluation.units import unit_words
+
+    return ", ".join(f"{name} is in {unit_words(one.unit)}" for name, one in zip(names, trajectories, strict=True))
 
 
 def _path_lengths(names: Sequence[str], lengths: Sequence[float], unit: str) -> str:

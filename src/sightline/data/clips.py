@@ -143,7 +143,17 @@ class Clips(Sequence[Clip]):
         if self._last_shot is None or self._last_shot[:2] != key:
             with self._warn_once():
                 self._last_shot = (*key, self.sources[window.source].trajectory(window.shot))
+                self._warn_of_unknown_depth(*self._last_shot)
         return self._last_shot[2]
+
+    def _warn_of_unknown_depth(self, source: int, shot: str, trajectory: Trajectory) -> None:
+        if self.spec.near_depth and not trajectory.near_depth:
+            name = self.sources[source].name
+            warnings.warn(
+                f"{name}/{shot}: the near depth of {name} is not known for every shot; where it is not, positions are "
+                "multiplied by eta alone.",
+                stacklevel=2,
+            )
 
     @contextmanager
     def _warn_once(self) -> Iterator[None]:

@@ -19,7 +19,8 @@ class JoinedCaches:
     """The clips of some caches, by index, in the order of the caches.
 
     subset: names of the sources that are used; empty means all of them.
-    The caches must have been encoded by the same VAE and text encoder, and no clip may occur twice.
+    The caches must have been encoded by the same VAE and text encoder, a source must have one eta in all of them, and no clip
+    may occur twice.
     entries: source, name and scene of each clip.
     """
 
@@ -30,6 +31,7 @@ class JoinedCaches:
         first = self.caches[0]
         for cache in self.caches[1:]:
             _require_same_encoder(first, cache)
+        _require_same_eta(self.caches)
         self.entries: list[IndexEntry] = []
         self._places: list[tuple[CachedClips, int]] = []
         found: dict[tuple[str, str], Path] = {}
@@ -83,3 +85,19 @@ def _require_same_encoder(first: CachedClips, other: CachedClips) -> None:
             raise SightlineError(
                 f"{first.folder} and {other.folder} differ in the {name}: expected caches that one model has encoded."
             )
+
+
+def _require_same_eta(caches: Sequence[CachedClips]) -> None:
+    """Refuse one source in two units."""
+    found: dict[Any, tuple[Any, Path]] = {}
+    for cache in caches:
+        sources = cache.settings.get("sources")
+        for source in sources if isinstance(sources, list) else ():
+            if not isinstance(source, dict):
+                continue
+            eta, folder = found.setdefault(source.get("name"), (source.get("eta"), cache.folder))
+            if source.get("eta") != eta:
+                raise SightlineError(
+                    f"{folder} and {cache.folder} have eta {eta} and {source.get('eta')} for {source.get('name')}: expected one "
+                    "unit of positions for each source."
+                )

@@ -64,7 +64,7 @@ def _check_optimizer(optimizer: OptimizerConfig) -> None:
 
 
 def _check_objective(objective: ObjectiveConfig) -> None:
-    number("objective.shift", objective.shift, above=0.0)
+    number("objective.shift", objective.shift, above=0.0, at_most=1000.0)  # a larger one leaves nothing but noise
     for name in ("image_to_video_prob", "text_dropout", "camera_dropout", "log_scale_prob"):
         _check_fraction(f"objective.{name}", getattr(objective, name))
     low, high = objective.log_scale_min, objective.log_scale_max

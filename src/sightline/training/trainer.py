@@ -26,6 +26,7 @@ from sightline.files import require_writable, write_atomic
 from sightline.run_folder import locked
 from sightline.training import checkpoint, memory
 from sightline.training.ema import ema_weights, make_ema, update_ema
+from sightline.training.encoder_check import require_vae_of
 from sightline.training.feeds import make_feed, open_caches
 from sightline.training.model import build_model, load_base, warn_of_other_experts_noise
 from sightline.training.objective import Draw, autocast, draw, flow_matching_loss
@@ -150,6 +151,9 @@ class Trainer:
         if recipe.validation.num_videos:
             vae = None if encoder is None else encoder.pipe.vae
             self.sampler = load_sampler(recipe, self.device, self.num_processes, vae)
+        if recipe.data.cache:
+            own_vae = None if self.sampler is None else self.sampler.pipe.vae
+            require_vae_of(open_caches(recipe.data)[0], recipe.model.base, own_vae)
 
     def prepare(self, report: Report, start: Path | None) -> None:
         """Put the model on its devices, make the optimizer and the EMA, and fill them from a checkpoint to resume."""

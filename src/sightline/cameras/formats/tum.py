@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import torch
@@ -21,6 +22,8 @@ from sightline.cameras.trajectory import Trajectory
 from sightline.files import write_atomic
 
 COLUMNS = 8
+# w and z of a level camera that has turned by less than 83 degrees. Read as x and w, it is upside down.
+_LEAST_W, _MOST_Z = 0.75, 0.3
 
 
 def read(file: InputFile, **options: Unpack[LensOptions]) -> Trajectory:
@@ -31,6 +34,13 @@ def read(file: InputFile, **options: Unpack[LensOptions]) -> Trajectory:
         [file.numbers(line, text, COLUMNS, "timestamp tx ty tz qx qy qz qw") for line, text in file.rows],
         dtype=torch.float64,
     )  # [T, 8]
+    first, last = numbers[:, 4].abs(), numbers[:, 7].abs()
+    if bool((first > _LEAST_W).all() and (last < _MOST_Z).all()):
+        warnings.warn(
+            f"{file.path}: the first number of every quaternion is large and the last one small: is w written first? TUM's "
+            "order is x y z w, in which these cameras are upside down.",
+            stacklevel=2,
+        )
     rotations = rotations_from_quaternions(file, numbers[:, [7, 4, 5, 6]], lines)
     return build(
         file,

@@ -15,6 +15,7 @@ import inspect
 import logging
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
@@ -125,12 +126,27 @@ class MoveLine:
             total += own
         return float(total)
 
+    def num_frames(self, fps: float, nearest: Callable[[int], int] = int) -> int | None:
+        """The frames of the shot, where every move names its seconds. nearest: the length that a model takes instead.
+
+        Refused where the moves would be over within the first frame.
+        """
+        if self.seconds is None:
+            return None
+        frames = nearest(round(self.seconds * number("fps", fps, above=0.0)) + 1)
+        if frames == 1:
+            raise SightlineError(
+                f"the moves last {self.seconds:g} s, one frame at {fps:g} fps: expected more, since one frame shows no move."
+            )
+        return frames
+
     def trajectory(self, *, target_depth: float | None = None, **options: Unpack[ShotOptions]) -> Trajectory:
         """The trajectory of these moves; see `parse`."""
         if target_depth is not None:
             number("target_depth", target_depth, above=0.0)
-        if "frames" not in options and self.seconds is not None:
-            options["frames"] = round(self.seconds * number("fps", options.get("fps", defaults.FPS), above=0.0)) + 1
+        num_frames = None if "frames" in options else self.num_frames(options.get("fps", defaults.FPS))
+        if num_frames is not None:
+            options["frames"] = num_frames
         shot = Shot(**options)
         starts = [one.amounts["from_mm"] for row in self.rows for one in row if "from_mm" in one.amounts]
         options.setdefault("focal_mm", starts[0] if starts else shot.focal_mm)

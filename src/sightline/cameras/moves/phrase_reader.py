@@ -49,6 +49,7 @@ _FILLERS = {"the", "camera", "shot", "effect", "a", "an", "to", "by", "of", "at"
 _TIMES = {"over", "for", "during", "lasting"}  # introduce seconds
 _RADIUS = "radius"  # introduces target_depth
 _MAX_SECONDS = 1e5
+_WIDEST_MM = 10.0  # wider lenses are rare enough to be a factor instead
 ZOOM_FACTOR = 2.0  # of "zoom in" without an amount
 
 
@@ -65,6 +66,7 @@ def read_phrase(text: str) -> Phrase:
         # What follows an amount may be a time or a direction: "pan:30 left over 2 s".
         amount = _AMOUNT.match(place.strip())
         words.amounts.append(place.strip() if amount is None else amount[0])
+        words.last = words.amounts[-1]
         words.add("" if amount is None else place.strip()[amount.end() :])
     return words.phrase()
 
@@ -90,6 +92,7 @@ class _Words:
     aims: list[tuple[str, Aim]] = field(default_factory=list)  # "around the subject"
     goal: str = ""  # "to 70 mm"
     last: str = ""  # the word before this one
+    inches: str = ""  # "6 in", where nothing says whether "in" is the direction
     expects: str = ""  # a word that introduces a number, until the number comes
 
     def error(self, problem: str) -> SightlineError:
@@ -127,6 +130,7 @@ class _Words:
                 raise self.error(f"found {text!r}, expected seconds above 0 and up to {_MAX_SECONDS:g}")
             if self.last == "in" and (self.amounts or len(self.directions) > 1 or not self._goes_in()):
                 self.directions.pop()  # "left 45 in 3 seconds", but not "push in 3 seconds"
+                self.inches = ""
             self.seconds.append(Fraction(number))
         elif introduced:
             raise self.error(f"found {text!r} after {introduced!r}, expected seconds, such as {introduced} 3 s")
@@ -142,6 +146,8 @@ class _Words:
             self.paces.append(word)
         elif word in DIRECTIONS:
             self.directions.append(DIRECTIONS[word])
+            if word == "in" and re.fullmatch(_NUMBER, self.last):
+                self.inches = f"{self.last} {word}"
         elif word in _TIMES or word == _RADIUS:
             self.expects = word
         elif word not in _FILLERS:
@@ -150,9 +156,13 @@ class _Words:
     def phrase(self) -> Phrase:
         verb, direction = self._verb_and_direction()
         reading = _reading(verb, direction, self)
+        if self.inches:
+            raise self.error(f"found {self.inches!r}, expected 'in' before the amount, or feet or cm instead of inches")
         for aimed, aim in self.aims:
             if reading.move not in aim.moves:
                 raise self.error(f"found {aimed!r}, expected {aim.expected}")
+            if reading.move == "zoom":
+                direction = direction or "in"
         for what, found in (("speed", self.paces), ("time", self.seconds)):
             if len(found) > 1:
                 raise self.error(f"found more than one {what}, expected at most one")
@@ -168,12 +178,19 @@ class _Words:
             amounts = self._signed(first, amounts, reading, direction, pace)
         elif reading.move == "zoom" and direction and not has_amount:
             factor = ZOOM_FACTOR ** (pace if direction == "in" else -pace)
+        self._check_aims(reading, direction == "out" or (first is not None and amounts.get(first, 0.0) < 0))
         # The pace of a move without an amount has changed the default amount; otherwise it changes the time.
         changes_time = has_amount or not (first or direction)
         share = 1 / Fraction(pace) if changes_time else Fraction(1)
         seconds = self.seconds[0] if self.seconds else None
         note = _note(FORMS[verb], direction, reading)
         return Phrase(self.text, reading.move, amounts, direction, factor, seconds, share, note)
+
+    def _check_aims(self, reading: Reading, backs_off: bool) -> None:
+        """Refuse "pull back towards the subject". A dolly zoom changes its size either way, and stays on it."""
+        for aimed, aim in self.aims:
+            if aim.nears and backs_off and reading.move != "dolly_zoom":
+                raise self.error(f"found {aimed!r} with a move away from it, expected {aim.expected}")
 
     def _signed(
         self, first: str, amounts: dict[str, float], reading: Reading, direction: str, pace: float
@@ -209,6 +226,8 @@ class _Words:
         names = amount_names(MOVES[reading.move])
         amounts: dict[str, float] = {}
         factor = None
+        if reading.move == "zoom":
+            self._require_clear_focal()
         for place, word in enumerate(_by_name(self.amounts) if reading.move == "zoom" else self.amounts):
             key, equals, value = word.rpartition("=")
             key = key.strip() if equals else "".join(names[place : place + 1])
@@ -223,6 +242,12 @@ class _Words:
         if factor is not None and direction == "out" and factor > 1:
             factor = 1 / factor  # "zoom out 2x" is half the focal length
         return amounts, factor
+
+    def _require_clear_focal(self) -> None:
+        """Refuse "zoom 2": twice, or to 2 mm? Below the widest lenses a number alone says neither."""
+        word = self.amounts[0].strip() if self.amounts else ""
+        if re.fullmatch(_NUMBER, word) and 0 < float(word) < _WIDEST_MM:
+            raise self.error(f"found {word!r}, expected a unit: {word}x or {word} mm")
 
 
 def _reading(verb: str, direction: str, words: _Words) -> Reading:

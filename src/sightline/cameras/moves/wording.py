@@ -14,10 +14,10 @@ _SPELLINGS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"\b(?:counter|anti)[\s_-]*clockwise\b", "anticlockwise"),
-        (r"\b(?:from\s+)?(?:the\s+)?left\s+to\s+(?:the\s+)?right\b", "right"),
-        (r"\b(?:from\s+)?(?:the\s+)?right\s+to\s+(?:the\s+)?left\b", "left"),
-        (r"\b(?:from\s+)?(?:the\s+)?(?:top|up)\s+to\s+(?:the\s+)?(?:bottom|down)\b", "down"),
-        (r"\b(?:from\s+)?(?:the\s+)?(?:bottom|down)\s+to\s+(?:the\s+)?(?:top|up)\b", "up"),
+        (r"\b(?:from\s+)?(?:the\s+)?left[\s-]+to[\s-]+(?:the\s+)?right\b", "right"),
+        (r"\b(?:from\s+)?(?:the\s+)?right[\s-]+to[\s-]+(?:the\s+)?left\b", "left"),
+        (r"\b(?:from\s+)?(?:the\s+)?(?:top|up)[\s-]+to[\s-]+(?:the\s+)?(?:bottom|down)\b", "down"),
+        (r"\b(?:from\s+)?(?:the\s+)?(?:bottom|down)[\s-]+to[\s-]+(?:the\s+)?(?:top|up)\b", "up"),
         (r"\b(?:with\s+)?(?:a\s+)?radius\s+of\b|\bwith\s+(?:a\s+)?radius\b", "radius"),
         (r"(?<=[^\W\d_])[_-]+(?=[^\W\d_])(?!\w*\s*=)", " "),  # "push-in" and "zoom_in", but not "target_depth=3"
     )
@@ -25,17 +25,24 @@ _SPELLINGS = [
 
 
 class Aim(NamedTuple):
-    """Words that say what a move is about. They change nothing, so they are refused with a move to which they would be news."""
+    """Words that say what a move is about. They are refused with a move to which they would be news.
+
+    nears: the move goes towards it. A zoom on the subject is a zoom in.
+    """
 
     words: re.Pattern[str]
     moves: frozenset[str]
     expected: str
+    nears: bool = False
 
 
 AIMS = (
     Aim(re.compile(rf"\b(?:around|about)\b(?:{_SUBJECT}\b)?"), _ROUND_MOVES, "an orbit or arc with it"),
     Aim(
-        re.compile(rf"\b(?:on|onto|into|towards?)\b{_SUBJECT}\b"), _NEARING_MOVES, "a move in with it, such as push in"
+        re.compile(rf"\b(?:on|onto|into|towards?)\b{_SUBJECT}\b"),
+        _NEARING_MOVES,
+        "a move in with it, such as push in",
+        nears=True,
     ),
 )
 
