@@ -161,6 +161,7 @@ def test_the_command_line_overrides_a_recipe(tmp_path, monkeypatch):
     )
     assert recipe.model.encoding == {"name": "scope"}
     assert main(["train", "debug", "--resume=latest"]) == 0 and seen[1][1] == "latest"
+    assert main(["train", "debug", "-o", "here"]) == 0 and seen[2][0].output == "here"
 
 
 SCOPE = {"name": "scope", "gate_hidden": 8}

@@ -165,7 +165,7 @@ class Recipe:
     objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     validation: ValidationConfig = field(default_factory=ValidationConfig)
-    output: str = "outputs/training"
+    output: Annotated[str, tyro.conf.arg(aliases=["-o"])] = "outputs/training"
     """The run's folder: recipe, logs, samples, checkpoints."""
     seed: int = 0
     dtype: Literal["bfloat16", "float32"] = "bfloat16"
