@@ -90,6 +90,7 @@ class _Words:
     paces: list[str] = field(default_factory=list)
     seconds: list[Fraction] = field(default_factory=list)
     aims: list[tuple[str, Aim]] = field(default_factory=list)  # "around the subject"
+    spoken: list[str] = field(default_factory=list)  # the amounts that stand between words, without a colon or a name
     goal: str = ""  # "to 70 mm"
     last: str = ""  # the word before this one
     inches: str = ""  # "6 in", where nothing says whether "in" is the direction
@@ -121,6 +122,10 @@ class _Words:
 
     def _add_quantity(self, text: str) -> None:
         number, unit = re.fullmatch(_QUANTITY, text).groups()  # type: ignore[union-attr]
+        if self.last == "at" and _UNITS.get(unit) == "s":
+            raise self.error(
+                f"found 'at {text}', expected over {text}, or a move before it, such as hold for {text}, then"
+            )
         introduced, self.expects = self.expects, ""
         if introduced == _RADIUS:
             self.amounts.append(f"target_depth={text}")
@@ -136,6 +141,7 @@ class _Words:
             raise self.error(f"found {text!r} after {introduced!r}, expected seconds, such as {introduced} 3 s")
         else:
             self.amounts.append(text)
+            self.spoken.append(text)
 
     def _goes_in(self) -> bool:
         """Whether "in" is a direction of the verb."""
@@ -155,13 +161,15 @@ class _Words:
 
     def phrase(self) -> Phrase:
         verb, direction = self._verb_and_direction()
+        if not direction and "" not in VERBS.get(FORMS.get(verb, ""), ("",)) and any(aim.nears for _, aim in self.aims):
+            direction = "in"  # "move towards the subject"
         reading = _reading(verb, direction, self)
         if self.inches:
             raise self.error(f"found {self.inches!r}, expected 'in' before the amount, or feet or cm instead of inches")
         for aimed, aim in self.aims:
             if reading.move not in aim.moves:
                 raise self.error(f"found {aimed!r}, expected {aim.expected}")
-            if reading.move == "zoom":
+            if reading.move == "zoom" and aim.nears:
                 direction = direction or "in"
         for what, found in (("speed", self.paces), ("time", self.seconds)):
             if len(found) > 1:
@@ -187,10 +195,14 @@ class _Words:
         return Phrase(self.text, reading.move, amounts, direction, factor, seconds, share, note)
 
     def _check_aims(self, reading: Reading, backs_off: bool) -> None:
-        """Refuse "pull back towards the subject". A dolly zoom changes its size either way, and stays on it."""
+        """Refuse "pull back towards the subject" and "push in from the subject". A dolly zoom changes its size either way, and
+        stays on it.
+        """
         for aimed, aim in self.aims:
             if aim.nears and backs_off and reading.move != "dolly_zoom":
                 raise self.error(f"found {aimed!r} with a move away from it, expected {aim.expected}")
+            if aim.leaves and not backs_off:
+                raise self.error(f"found {aimed!r} with a move towards it, expected {aim.expected}")
 
     def _signed(
         self, first: str, amounts: dict[str, float], reading: Reading, direction: str, pace: float
@@ -236,6 +248,10 @@ class _Words:
                 continue
             if key not in names or key in amounts:
                 raise SightlineError(f"{name} has the amount {word!r}: expected {_each_once(names)}.")
+            if place and word in self.spoken[1:] and not (key == "target_depth" and amounts.keys() == {"degrees"}):
+                raise self.error(
+                    f"found {self.spoken[0]!r} and {word!r}, expected one amount, or a name with the second ({key}=)"
+                )
             amounts[key] = _number(name, _without_unit(name, key, value))
         if factor is not None and factor <= 0:
             raise self.error(f"found the factor {factor:g}, expected one above 0")
