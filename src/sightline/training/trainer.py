@@ -27,7 +27,7 @@ from sightline.run_folder import locked
 from sightline.training import checkpoint, memory
 from sightline.training.ema import ema_weights, make_ema, update_ema
 from sightline.training.encoder_check import require_vae_of
-from sightline.training.feeds import make_feed, open_caches
+from sightline.training.feeds import make_feed, open_caches, require_cached_clips
 from sightline.training.model import build_model, load_base, warn_of_other_experts_noise
 from sightline.training.objective import Draw, autocast, draw, flow_matching_loss
 from sightline.training.optimizer import (
@@ -117,7 +117,7 @@ class Trainer:
         if accelerator.is_main_process:
             require_writable(self.run, "a new folder or an earlier run's")
         if recipe.data.cache:
-            open_caches(recipe.data)  # what is wrong with a cache is said before a large model is read
+            require_cached_clips(recipe.data)
         base = load_base(recipe.model, is_sharded(recipe.parallel, self.num_processes))
         self.base_digest, self.base_weights = base.digest, base.weights
         if accelerator.is_main_process:
