@@ -256,6 +256,8 @@ def test_words(text: str, expected) -> None:  # type: ignore[no-untyped-def]
         ),
         ("arc left 45 30", "found '45' and '30', expected one amount"),
         ("spiral left 180 2 m", "found '180' and '2 m', expected one amount"),  # how far in, or its radius?
+        ("pan right to left to right", "found 'right' twice, expected one direction"),
+        ("zoom at 35 mm", "found 'at 35 mm', expected to 35 mm, or the option --focal-mm"),
         ("pan left at 2 s", "found 'at 2 s', expected over 2 s, or a move before it"),
         ("rise down", "found the direction 'down', expected up with rise"),
         (".", "move is ''"),

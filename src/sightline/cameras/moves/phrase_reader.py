@@ -85,6 +85,7 @@ class _Words:
     amounts: list[str] = field(default_factory=list)
     verb: list[str] = field(default_factory=list)
     directions: list[str] = field(default_factory=list)
+    direction_words: list[str] = field(default_factory=list)  # as they are written
     paces: list[str] = field(default_factory=list)
     seconds: list[Fraction] = field(default_factory=list)
     aims: list[tuple[str, Aim]] = field(default_factory=list)  # "around the subject"
@@ -120,6 +121,8 @@ class _Words:
 
     def _add_quantity(self, text: str) -> None:
         number, unit = re.fullmatch(QUANTITY, text).groups()  # type: ignore[union-attr]
+        if self.last == "at" and UNITS.get(unit) == "mm":
+            raise self.error(f"found 'at {text}', expected to {text}, or the option --focal-mm")
         if self.last == "at" and UNITS.get(unit) == "s":
             raise self.error(
                 f"found 'at {text}', expected over {text}, or a move before it, such as hold for {text}, then"
@@ -149,6 +152,9 @@ class _Words:
         if word in _PACES:
             self.paces.append(word)
         elif word in DIRECTIONS:
+            if word in self.direction_words and word != "in":  # "from right to left to right", but "push in 3 m in 2 s"
+                raise self.error(f"found {word!r} twice, expected one direction, or 'then' between two moves")
+            self.direction_words.append(word)
             self.directions.append(DIRECTIONS[word])
             if word == "in" and re.fullmatch(NUMBER, self.last):
                 self.inches = f"{self.last} {word}"
