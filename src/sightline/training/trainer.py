@@ -41,7 +41,7 @@ from sightline.training.parallelize import is_sharded, micro_batch_slices, paral
 from sightline.training.recipe import Recipe
 from sightline.training.report import Report
 from sightline.training.running_step import Measured, RunningStep
-from sightline.training.sampler import load_sampler
+from sightline.training.sampler import count_other_experts, load_sampler
 from sightline.training.throughput import Throughput
 from sightline.training.trainable import choose_trainable, summary
 from sightline.training.validation import validate
@@ -144,7 +144,7 @@ class Trainer:
         )
         self.feed.require_fit(model_config, io_of(self.model).text_channels(model_config))
         tokens = self.feed.max_tokens(patch_size(model_config))
-        estimate = memory.estimate(self.model, recipe, tokens, self.num_processes)
+        estimate = memory.estimate(self.model, recipe, tokens, self.num_processes, count_other_experts(recipe))
         self.memory = memory.require_fit(estimate, recipe, self.device)
         self.throughput = Throughput.of(self.model, recipe.dtype, self.device, self.num_processes)
         self.sampler = None
