@@ -383,7 +383,7 @@ def test_any_failure_of_one_job_is_one_failed_job(run, capsys, generating):
 def test_what_cannot_fit_is_refused_before_anything_is_made(model, capsys, monkeypatch):
     monkeypatch.setattr(outputs, "make_plan", lambda *_: pytest.fail("a picture of this size was made"))
     assert cli.main(["generate", *model, "--size", "99968x99968", "-o", "out"]) == cli.FAULT
-    assert "frames of 99968x99968 need" in capsys.readouterr().err
+    assert "size is 99968x99968: expected at most 1024x1024" in capsys.readouterr().err
     assert cli.main(["generate", *model, "--size", "99968x99968", "--dry-run"]) == cli.FAULT
     assert "99968x99968" in capsys.readouterr().err
     monkeypatch.setattr("sightline.generation.memory.available_memory", lambda: 2**31)
