@@ -24,7 +24,8 @@ from sightline.study.plan import Plan, Share, Task, read_plan
 from sightline.study.results import RunResult, read_results
 from sightline.study.reuse import reuse_results
 from sightline.study.run import run_study
-from sightline.study.study import Cell, Rate, Row, TableConfig, merge, read_study, shipped_studies
+from sightline.study.study import Cell, Rate, Row, TableConfig, merge
+from sightline.study.study_file import read_study, shipped_studies
 from sightline.training import checkpoint, trainer
 from sightline.training.recipe import Recipe
 
