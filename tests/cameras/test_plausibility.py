@@ -176,6 +176,8 @@ def test_a_principal_point_outside_the_picture() -> None:
     lens = trajectory.intrinsics.clone()
     lens[3, 0, 2] = -20.0
     only(implausible(trajectory.replace(intrinsics=lens)), "the principal point of frame 3 is (-20, 240), outside")
+    lens[:, :2, 2] = 0.0  # as where a file counts from the middle
+    only(implausible(trajectory.replace(intrinsics=lens)), "the principal point of frame 0 is (0, 0), at the edge of")
 
 
 def test_jumps() -> None:

@@ -14,7 +14,7 @@ from sightline.data.clip import Clip
 from sightline.errors import SightlineError
 from sightline.evaluation import held_out, pose_errors
 from sightline.evaluation.estimator_floor import estimator_floor, summarize
-from sightline.evaluation.estimators import Hints, get_estimator
+from sightline.evaluation.estimators import Hints, get_estimator, open_estimator
 from sightline.evaluation.estimators._agreement import agreement, static_weights
 from sightline.evaluation.held_out import held_out_clips
 from sightline.worlds import render_clip, sample_batch, sample_clip
@@ -273,5 +273,10 @@ def test_what_is_missing_is_told_in_a_sentence():
         direct.estimate(video.astype(float), Hints(lens=trajectory, depth=np.ones((16, 16))))
     with pytest.raises(SightlineError, match="estimator is 'orb'"):
         get_estimator("orb")
-    with pytest.raises(SightlineError, match="cannot take these options"):
+    with pytest.raises(SightlineError, match="colour is no option of direct: expected one of device, refinements"):
         get_estimator("direct", colour="red")
+    with pytest.raises(SightlineError, match="colour is no option of direct"):
+        open_estimator("direct?colour=red")
+    with pytest.raises(SightlineError, match="refinements of direct is 'two': expected a whole number"):
+        open_estimator("direct?refinements=two")
+    assert open_estimator("direct?refinements=3&device=cpu").refinements == 3

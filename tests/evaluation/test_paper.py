@@ -109,6 +109,23 @@ def test_metres_are_not_compared_with_the_unit_of_the_data(evaluate, re10k, orac
     assert "ate_raw" in found["estimator_floor"]
 
 
+def test_lengths_of_clips_in_different_units_have_no_mean(evaluate, re10k, oracle, capsys):
+    line = (
+        f"standard worlds:walkthrough?clips=1&unit=metre {re10k} --part all --clips 3 --metrics none --estimator colmap"
+    )
+    assert evaluate(f"{line} -o out") == 0 and evaluate(f"{line} -o again") == 0
+    assert (
+        "Raw lengths have no mean: some clips are in metres, others in the unit of the data." in capsys.readouterr().out
+    )
+    found = json.loads(Path("out/results.json").read_text())
+    assert found["means"].keys() & {"rot_err_raw", "ate_raw", "ate_gt_scaled"} == {"rot_err_raw", "ate_gt_scaled"}
+    assert "ate_raw" not in found["estimator_floor"] and "ate_raw" in found["clips"][0]["generated"]["scores"]
+    assert cli.main(["evaluate", "compare", "out", "again", "-o", "compared"]) == 0
+    compared = json.loads(Path("compared/compare.json").read_text())
+    assert {row["key"] for row in compared["differences"]} >= {"rot_err_raw", "ate_gt_scaled"}
+    assert "ate_raw" not in {row["key"] for row in compared["differences"]}
+
+
 def test_estimates_from_files_have_no_floor_where_the_video_is_the_reference(evaluate, re10k, oracle):
     oracle.own_unit, oracle.reads_files = "metre", True
     assert evaluate(f"standard {re10k} --metrics none --clips 1 --estimator vipe -o out") == 0

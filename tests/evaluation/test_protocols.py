@@ -204,8 +204,8 @@ def test_an_estimator_takes_its_options_from_its_name(monkeypatch):
     import sightline.evaluation.estimators as estimators
 
     monkeypatch.setattr(estimators, "get_estimator", lambda name, **options: (name, options), raising=False)
-    assert running.open_estimator("vipe?folder=out/x&registered=0.5&seed=3") == (
-        "vipe", {"folder": "out/x", "registered": 0.5, "seed": 3}
+    assert running.open_estimator("vipe?folder=2024&registered=0.5&timeout=3") == (
+        "vipe", {"folder": "2024", "registered": 0.5, "timeout": 3.0}
     )  # fmt: skip
     assert running.open_estimator("direct") == ("direct", {})
     with pytest.raises(SightlineError, match="expected option=value"):

@@ -18,6 +18,7 @@ from sightline.errors import SightlineError
 from sightline.generation.first_frame import FIRST_FRAME, shipped_caption
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
+from sightline.generation.outputs import run_job
 from sightline.generation.plan import make_plan
 from sightline.generation.shot import make_shot
 from sightline.images import load_image
@@ -162,6 +163,15 @@ def test_the_shipped_model_is_known_before_it_is_loaded(monkeypatch):
     with pytest.raises(SightlineError, match="size is 1280x720: expected at most 1024x1024"):
         make_shot(Job(size="1280x720"), Model(ModelOptions()).info)
     assert Model(ModelOptions()).info.has_camera and not Model(ModelOptions("lab")).info.has_camera
+
+
+def test_a_size_beyond_the_positions_of_a_model_is_called_so_and_not_a_lack_of_memory(tmp_path):
+    for job, sentence in (
+        (Job(tmp_path / "a", size="65536x65536"), "size is 65536x65536: expected at most 1024x1024"),
+        (Job(tmp_path / "a", num_frames=100001, size="1024x1024"), "num_frames is 100001: expected at most 253"),
+    ):
+        with pytest.raises(SightlineError, match=sentence):
+            run_job(Model(ModelOptions()), job)
 
 
 def test_a_path_through_a_wall_is_noted(caplog):

@@ -62,9 +62,12 @@ def test_a_mixture_of_caches_trains_without_encoders_by_its_weights(cached, monk
     assert set(shares) == {"orbit", "panorama"} and 0.72 < shares["orbit"] / 4000 < 0.78
 
 
-def test_weights_name_the_sources_that_are_used(cached):
+def test_weights_name_the_sources_that_are_used(cached, monkeypatch):
+    monkeypatch.setattr(trainer, "load_base", lambda *_: pytest.fail("the model was read"))
     with pytest.raises(SightlineError, match="weights name orbit: expected the sources orbit, panorama, walkthrough"):
         trainer.train(changed(cached, "data", source_weights={"orbit": 1.0}))
+    with pytest.raises(SightlineError, match="the data has no held-out clips"):
+        trainer.train(changed(cached, "data", held_out_fraction=0.0))
 
 
 def test_validation_may_have_a_cache_of_its_own(cached, tmp_path):

@@ -15,6 +15,7 @@ from sightline.errors import SightlineError
 from sightline.training import memory
 from sightline.training.objective import draw, flow_matching_loss
 from sightline.training.recipe import DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig, Recipe
+from sightline.training.sampler import count_other_experts
 from sightline.training.trainable import choose_trainable
 from tests.training.conftest import changed
 
@@ -114,6 +115,28 @@ def test_what_a_run_needs_follows_its_settings():
     )
     averaged = memory.estimate(model, changed(recipe, "optimizer", ema_decay=0.99), TOKENS, 1)
     assert averaged.total - estimate.total == averaged.ema == estimate.gradients
+
+
+def test_the_other_expert_of_a_pair_is_counted_while_videos_are_validated(monkeypatch):
+    recipe = Recipe(
+        model=ModelConfig(base="tiny:i2v-a14b", gradient_checkpointing=True),
+        data=DataConfig(cache=("none",)),
+        dtype="bfloat16",
+    )
+    one, pair = changed(recipe, "model", base="tiny:ti2v-5b"), changed(recipe, "validation", num_videos=1)
+    assert (count_other_experts(one), count_other_experts(pair)) == (0, 1)
+    assert count_other_experts(changed(recipe, "validation", num_videos=0)) == 0
+    model = small_model(2, with_camera=True, train="encoding")
+    numbers = sum(parameter.numel() for parameter in model.parameters())
+    alone, both = (memory.estimate(model, recipe, 4, 1, other_experts) for other_experts in (0, 1))
+    assert both.other_experts == 2 * numbers and both.total > both.weights + 2 * numbers > alone.total
+    sharded = changed(recipe, parallel="fsdp2")
+    alone, both_sharded = (memory.estimate(model, sharded, 4, 2, other_experts) for other_experts in (0, 1))
+    assert both_sharded.weights - alone.weights == numbers and not both_sharded.other_experts
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (both.total - 1, 0))
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: 0)
+    with pytest.raises(SightlineError, match=r"or validation\.num_videos: 0"):
+        memory.require_fit(both, pair, torch.device("cuda"))
 
 
 def test_a_run_that_cannot_fit_says_what_to_change(monkeypatch):

@@ -19,6 +19,8 @@ from sightline.tensors import require_real
 
 Lora = dict[str, tuple[Tensor, Tensor]]  # by the name of the layer
 _NAME = re.compile(r"\.lora_[AB]$")
+# Starts of an adapter that leave the base's weights as they are. Others, such as PiSSA's, subtract B A from them.
+_STARTS = (True, False, "gaussian", "orthogonal", "eva")
 
 
 def pop_lora(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -41,6 +43,11 @@ def active_lora(model: CameraTransformer) -> Lora:
         raise SightlineError(
             f"the adapter {biased[0]!r} has bias {adapters_of[biased[0]].bias!r}, which changes the base: expected bias 'none'."
         )
+    for adapter, config in adapters_of.items():
+        if (start := getattr(config, "init_lora_weights", True)) not in _STARTS:
+            raise SightlineError(
+                f"the adapter {adapter!r} has init_lora_weights {start!r}, which changes the base: expected true or 'gaussian'."
+            )
     layers = {}
     for name, layer in model.named_modules():
         if isinstance(layer, AuxiliaryTrainingWrapper) and layer.active_adapters and not layer.disable_adapters:
@@ -62,7 +69,10 @@ def active_lora(model: CameraTransformer) -> Lora:
             )
         if not adapters:
             continue
-        plain = type(layer) is Linear and not any(layer.use_dora.get(a) or layer.lora_bias.get(a) for a in adapters)
+        variants = getattr(layer, "lora_variant", {})  # of newer versions of peft, such as activated LoRA
+        plain = type(layer) is Linear and not any(
+            layer.use_dora.get(a) or layer.lora_bias.get(a) or variants.get(a) for a in adapters
+        )
         if not plain:
             raise SightlineError(
                 f"{name} has the adapter {adapters[0]!r}, which is no plain LoRA of a linear layer: expected one, or that "

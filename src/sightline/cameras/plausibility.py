@@ -107,12 +107,13 @@ def _of_lens(trajectory: Trajectory) -> list[str]:
             f"its pixels are {float(ratio[0]):.3g} times as wide as high: are width and height, {width}x{height}, those of the "
             "picture, and the focal lengths in their order?"
         )
-    outside = ((centre < 0) | (centre > centre.new_tensor([width, height]))).any(1)
-    if bool(outside.any()):
-        frame = int(outside.nonzero()[0, 0])
+    at_edge = ((centre <= 0) | (centre >= centre.new_tensor([width, height]))).any(1)
+    if bool(at_edge.any()):
+        frame = int(at_edge.nonzero()[0, 0])
         x, y = centre[frame].tolist()
+        where = "outside" if min(x, y) < 0 or x > width or y > height else "at the edge of"
         found.append(
-            f"the principal point of frame {frame} is ({x:.4g}, {y:.4g}), outside the picture of {width}x{height}."
+            f"the principal point of frame {frame} is ({x:.4g}, {y:.4g}), {where} the picture of {width}x{height}."
         )
     return found
 

@@ -53,7 +53,8 @@ class Mixed:
     def __init__(self, groups: Mapping[str, Sequence[int]], weights: Mapping[str, float], seed: int = 0) -> None:
         if set(groups) != set(weights):
             raise SightlineError(
-                f"weights name {', '.join(sorted(weights)) or 'nothing'}: expected the sources {', '.join(sorted(groups))}."
+                f"the source weights name {', '.join(sorted(weights)) or 'nothing'}: expected the sources "
+                f"{', '.join(sorted(groups))}."
             )
         for name, group in groups.items():
             if not len(group) and weights[name]:

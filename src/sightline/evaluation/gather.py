@@ -60,7 +60,9 @@ def gather(output: Path, names: Sequence[str], label: str) -> RunResults:
 
 
 def group_means(clips: Sequence[ClipResult], videos: Sequence[VideoScores], key: str) -> dict[str, float]:
-    """The mean score of each group: clips that share a first frame count as one."""
+    """The mean score of each group: clips that share a first frame count as one. Empty for lengths in different units."""
+    if not _is_of_one_unit(videos, key):
+        return {}
     groups: dict[str, list[float]] = {}
     for clip, video in zip(clips, videos, strict=True):
         if key in video.scores:
@@ -68,10 +70,18 @@ def group_means(clips: Sequence[ClipResult], videos: Sequence[VideoScores], key:
     return {group: float(np.mean(values)) for group, values in groups.items()}
 
 
+def _is_of_one_unit(videos: Sequence[VideoScores], key: str) -> bool:
+    units = {video.reference_unit for video in videos if key in video.scores}
+    return len(units) < 2 or not SCORES[key].is_length
+
+
 def mean_scores(clips: Sequence[ClipResult], videos: Sequence[VideoScores]) -> dict[str, MeanScore]:
-    """Of every score that some video has. videos: one of each clip, generated or ground truth."""
+    """Of every score that some video has, but of lengths only where all are in one unit. videos: one of each clip, generated or
+    ground truth."""
     means = {}
-    for key in [key for key in SCORES if any(key in video.scores for video in videos)]:
+    for key in SCORES:
+        if not any(key in video.scores for video in videos) or not _is_of_one_unit(videos, key):
+            continue
         values = [video.scores[key] for video in videos if key in video.scores]
         frames = [clip.num_frames for clip, video in zip(clips, videos, strict=True) if key in video.scores]
         groups = list(group_means(clips, videos, key).values())

@@ -43,6 +43,11 @@ class ScoreInfo:
         """A rotation has no scale, so its error is the same under every alignment."""
         return self.error == "rot_err" and self.alignment != "raw"
 
+    @property
+    def is_length(self) -> bool:
+        """Whether it has the unit of the trajectories, so that clips in different units have no mean."""
+        return self.alignment == "raw" and self.error != "rot_err"
+
 
 def pose_key(error: str, alignment: Alignment) -> str:
     """The name of a pose error's score, such as rot_err_raw."""

@@ -159,7 +159,10 @@ def _units(run: RunResults) -> str:
     videos = [clip.generated for clip in run.clips if clip.generated.unit is not None]
     pairs = Counter((str(video.unit), str(video.reference_unit)) for video in videos)
     shared = {unit for unit, reference in pairs if same_unit(unit, reference)}
-    sentences = [f"Raw lengths are in {' or '.join(map(unit_words, sorted(shared)))}."] if shared else []
+    words = sorted(map(unit_words, shared))
+    sentences = [f"Raw lengths are in {words[0]}."] if len(words) == 1 else []
+    if len(words) > 1:
+        sentences = [f"Raw lengths have no mean: some clips are in {', others in '.join(words)}."]
     sentences += [
         f"Raw lengths of {count} clip{'s' * (count > 1)} are left out: the estimated trajectory is in {unit_words(unit)} and its "
         f"reference in {unit_words(reference)}; lengths are compared rescaled, each trajectory over its own maximum."

@@ -119,8 +119,10 @@ def _require_memory(model: Model, job: Job) -> None:
     """Refuse a size that cannot fit, before a picture or a trajectory of that size is made."""
     defaults = model.info.defaults
     width, height = parse_size(job.size) if job.size else (defaults.width, defaults.height)
-    camera_guidance = job.camera_guidance_scale != 1.0
-    model.require_memory_for(job.num_frames or defaults.num_frames, width, height, camera_guidance)
+    num_frames = job.num_frames or defaults.num_frames
+    model.info.require_size(width, height)  # no memory is enough for what the model cannot count
+    model.info.require_num_frames(num_frames)
+    model.require_memory_for(num_frames, width, height, job.camera_guidance_scale != 1.0)
 
 
 class _Clock:

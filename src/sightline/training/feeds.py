@@ -168,17 +168,31 @@ def count_held_out(data: DataConfig) -> int:
     return sum(len(_clips_of(data, "held-out", shape)) for shape in range(len(data.clip_shapes)))
 
 
+def require_cached_clips(data: DataConfig) -> None:
+    """Refuse what is wrong with the caches of a recipe, its subset or its weights, before a model is read for them."""
+    _order_of_cached(data, seed=0)
+
+
+def _order_of_cached(
+    data: DataConfig, seed: int
+) -> tuple[
+    JoinedCaches, JoinedCaches, list[int], list[int], Order
+]:  # of training, of validation, their clips, the order
+    cached, separate, train, held_out = _split_caches(data)
+    _require_clips(data, len(train), len(held_out))
+    order = _order(data, [cached.entries[index]["source"] for index in train], seed)
+    return cached, separate or cached, train, held_out, order
+
+
 def _from_caches(
     data: DataConfig, patch_size: Sequence[int], seed: int
 ) -> tuple[
     LatentDataset, LatentDataset, Order, Tensor
 ]:  # training clips, held-out clips, order, the empty prompt [L, D]
-    cached, separate, train_indices, held_out_indices = _split_caches(data)
-    _require_clips(data, len(train_indices), len(held_out_indices))
-    order = _order(data, [cached.entries[index]["source"] for index in train_indices], seed)
+    cached, of_validation, train_indices, held_out_indices, order = _order_of_cached(data, seed)
     train, held_out = (
         PerClipLatents(clips, indices, lambda clip: clip, patch_size, data.max_sequence_length, data.keep_in_memory)
-        for clips, indices in ((cached, train_indices), (separate or cached, held_out_indices))
+        for clips, indices in ((cached, train_indices), (of_validation, held_out_indices))
     )
     return train, held_out, order, cached.empty_text().float()
 

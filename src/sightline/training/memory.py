@@ -22,7 +22,7 @@ _FFN_BACKWARD = 4  # of gradients, while the backward pass goes through it
 
 @dataclass(frozen=True)
 class Estimate:
-    """Bytes on each device. The parts are not all needed at the same time: `total` is the peak of a step."""
+    """Bytes on each device. The parts are not all needed at the same time: `total` is the peak of a step or a validation."""
 
     weights: int
     gradients: int
@@ -32,6 +32,7 @@ class Estimate:
     inputs: int  # what all blocks keep from the forward to the backward pass
     block: int  # what the block that is being computed needs
     accumulates: bool  # whether gradients of earlier micro-batches are held during the passes
+    other_experts: int = 0  # those that are on the device only while validation videos are generated
 
     @property
     def forward(self) -> int:
@@ -48,12 +49,23 @@ class Estimate:
         return 2 * self.gradients  # AdamW computes the square roots of all second moments at once
 
     @property
+    def step(self) -> int:
+        return max(self.forward, self.backward, self.update)
+
+    @property
+    def validation(self) -> int:
+        return self.other_experts + self.block
+
+    @property
     def total(self) -> int:
-        return self.weights + self.optimizer + self.ema + max(self.forward, self.backward, self.update)
+        return self.weights + self.optimizer + self.ema + max(self.step, self.validation)
 
 
-def estimate(model: Any, recipe: Recipe, tokens: int, processes: int) -> Estimate:
+def estimate(model: Any, recipe: Recipe, tokens: int, processes: int, other_experts: int = 0) -> Estimate:
     """Float32 master weights, gradients and AdamW's two moments, and the activations that blocks keep for the backward pass.
+
+    other_experts: those of the size of the model that validation needs beside it, in the recipe's dtype. Sharded ones stay on
+    the devices; a copy only visits its device while no activations and gradients are there.
 
     With gradient checkpointing, a block keeps its input only, and one block at a time needs everything.
     """
@@ -76,8 +88,9 @@ def estimate(model: Any, recipe: Recipe, tokens: int, processes: int) -> Estimat
     # FSDP2 gathers a block in full, and the next one during its computation. DDP exchanges gradients in buckets.
     gathered = 2 * 4 * everything // layers if sharded > 1 else 0
     buckets = trained * 4 if processes > 1 and sharded == 1 else 0
+    others = other_experts * everything * number_bytes // sharded
     return Estimate(
-        weights=everything * 4 // sharded + gathered + buckets,
+        weights=everything * 4 // sharded + gathered + buckets + (others if sharded > 1 else 0),
         gradients=trained * 4 // sharded,
         optimizer=trained * 8 // sharded,
         ema=trained * 4 // sharded if recipe.optimizer.ema_decay is not None else 0,
@@ -85,6 +98,7 @@ def estimate(model: Any, recipe: Recipe, tokens: int, processes: int) -> Estimat
         inputs=numbers * width * layers if checkpointing else block_activations * layers,
         block=block_activations + block_gradients if checkpointing else block_gradients,
         accumulates=recipe.optimizer.batch_size > recipe.optimizer.micro_batch_size * processes,
+        other_experts=others if sharded == 1 else 0,
     )
 
 
@@ -92,6 +106,7 @@ def require_fit(estimate: Estimate, recipe: Recipe, device: torch.device) -> str
     """One line about the estimate; an error that says what to change if the device has less memory."""
     parts = {"weights": estimate.weights, "gradients": estimate.gradients, "optimizer": estimate.optimizer}
     parts |= {"EMA": estimate.ema, "activations": estimate.inputs + estimate.block}
+    parts["other expert while validating"] = estimate.other_experts
     line = ", ".join(f"{name} {size / GIB:.1f}" for name, size in parts.items() if size)
     line = f"memory per device, estimated: at most {estimate.total / GIB:.1f} GiB at a time ({line})"
     if device.type == "cuda":
@@ -108,6 +123,8 @@ def require_fit(estimate: Estimate, recipe: Recipe, device: torch.device) -> str
                 advice.append("parallel: fsdp2 over more GPUs")
             if recipe.model.trainable != "lora":
                 advice.append("model.trainable: lora")
+            if estimate.validation > estimate.step:
+                advice.append("validation.num_videos: 0")
             raise SightlineError(
                 f"the run needs about {estimate.total / GIB:.0f} GiB per device and {free / GIB:.0f} are free: "
                 f"try {', or '.join(advice)}."

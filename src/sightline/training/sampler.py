@@ -87,6 +87,11 @@ def load_sampler(recipe: Recipe, device: torch.device, num_processes: int, vae: 
     return Sampler(pipe, recipe, others, sharded)
 
 
+def count_other_experts(recipe: Recipe) -> int:
+    """How many experts the recipe's validation videos need beside the one in training."""
+    return len(_expert_names(recipe.model.base)) - 1 if recipe.validation.num_videos else 0
+
+
 def _load_pipeline(base: str, vae: nn.Module | None) -> Any:
     if (tiny := tiny_by_name(base)) is not None:
         return _without_prompts(tiny, experts(tiny))

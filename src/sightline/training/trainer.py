@@ -27,7 +27,7 @@ from sightline.run_folder import locked
 from sightline.training import checkpoint, memory
 from sightline.training.ema import ema_weights, make_ema, update_ema
 from sightline.training.encoder_check import require_vae_of
-from sightline.training.feeds import make_feed, open_caches
+from sightline.training.feeds import make_feed, open_caches, require_cached_clips
 from sightline.training.model import build_model, load_base, warn_of_other_experts_noise
 from sightline.training.objective import Draw, autocast, draw, flow_matching_loss
 from sightline.training.optimizer import (
@@ -41,7 +41,7 @@ from sightline.training.parallelize import is_sharded, micro_batch_slices, paral
 from sightline.training.recipe import Recipe
 from sightline.training.report import Report
 from sightline.training.running_step import Measured, RunningStep
-from sightline.training.sampler import load_sampler
+from sightline.training.sampler import count_other_experts, load_sampler
 from sightline.training.throughput import Throughput
 from sightline.training.trainable import choose_trainable, summary
 from sightline.training.validation import validate
@@ -117,7 +117,7 @@ class Trainer:
         if accelerator.is_main_process:
             require_writable(self.run, "a new folder or an earlier run's")
         if recipe.data.cache:
-            open_caches(recipe.data)  # what is wrong with a cache is said before a large model is read
+            require_cached_clips(recipe.data)
         base = load_base(recipe.model, is_sharded(recipe.parallel, self.num_processes))
         self.base_digest, self.base_weights = base.digest, base.weights
         if accelerator.is_main_process:
@@ -144,7 +144,7 @@ class Trainer:
         )
         self.feed.require_fit(model_config, io_of(self.model).text_channels(model_config))
         tokens = self.feed.max_tokens(patch_size(model_config))
-        estimate = memory.estimate(self.model, recipe, tokens, self.num_processes)
+        estimate = memory.estimate(self.model, recipe, tokens, self.num_processes, count_other_experts(recipe))
         self.memory = memory.require_fit(estimate, recipe, self.device)
         self.throughput = Throughput.of(self.model, recipe.dtype, self.device, self.num_processes)
         self.sampler = None

@@ -35,6 +35,7 @@ from sightline.errors import SightlineError
 _IN_TURN = re.compile(r"[,;]\s*(?:and\s+)?then\b|[,;](?!\s*while\b)|\band\s+then\b|\bthen\b|\bfollowed\s+by\b", re.I)
 _AT_ONCE = re.compile(r"\+(?=\s*[A-Za-z])|&|[,;]?\s*\bwhile\b|\band\b", re.I)
 _UNCLEAR = re.compile(r"[,;]\s*and\b(?!\s+then\b)", re.I)
+_DECIMAL_COMMA = re.compile(r"\d+,\d+")
 # Seconds that miss the length of the shot by so few frames are stretched: models take 4 n + 1 frames.
 _MAX_STRETCH = 2
 
@@ -79,6 +80,10 @@ class MoveLine:
             rest = text[unclear.start() :].strip()
             raise SightlineError(
                 f"move is {rest!r}: expected ', then' (afterwards), or 'and' without a comma (at the same time)."
+            )
+        if comma := _DECIMAL_COMMA.search(text):
+            raise SightlineError(
+                f"move is {text!r}: found {comma[0]!r}, expected a number with a point, or a space after the comma."
             )
         rows = [tuple(read_phrase(one) for one in _AT_ONCE.split(row)) for row in _IN_TURN.split(text)]
         for row in rows:

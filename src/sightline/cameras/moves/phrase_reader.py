@@ -10,6 +10,16 @@ import re
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from sightline.cameras.moves.amounts import (
+    NUMBER,
+    QUANTITY,
+    UNIT,
+    UNITS,
+    each_once,
+    read_number,
+    without_unit,
+    zoom_by_name,
+)
 from sightline.cameras.moves.phrase import Phrase, amount_names, defaults_of
 from sightline.cameras.moves.wording import AIMS, SUGGESTIONS, Aim, normalised
 from sightline.cameras.moves.words import (
@@ -25,23 +35,11 @@ from sightline.cameras.moves.words import (
 )
 from sightline.errors import SightlineError
 
-_NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
-_UNITS = {
-    **dict.fromkeys(("\N{DEGREE SIGN}", "deg", "degs", "degree", "degrees"), "degrees"),
-    **dict.fromkeys(("m", "metre", "metres", "meter", "meters", "unit", "units"), "scene units"),
-    **dict.fromkeys(("ft", "foot", "feet", "cm"), "scene units"),
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
-    **dict.fromkeys(("x", "times"), "x"),
-    "mm": "mm",
-}
-_METRES = {"ft": 0.3048, "foot": 0.3048, "feet": 0.3048, "cm": 0.01}  # a scene unit is read as a metre
-_UNIT = "|".join(sorted(map(re.escape, _UNITS), key=len, reverse=True))
-_QUANTITY = rf"({_NUMBER})\s*({_UNIT})?(?![\w.])"
-_AMOUNT = re.compile(rf"(?:\w+\s*=\s*{_QUANTITY}|{_NUMBER}\s*(?:mm)?\s*>\s*{_NUMBER}(?:\s*mm)?|{_QUANTITY})(?=\s|$)")
+_AMOUNT = re.compile(rf"(?:\w+\s*=\s*{QUANTITY}|{NUMBER}\s*(?:mm)?\s*>\s*{NUMBER}(?:\s*mm)?|{QUANTITY})(?=\s|$)")
 _TOKEN = re.compile(
-    rf"\s*(?:(?P<named>\w+\s*=\s*\S+)|(?P<range>(?:from\s+)?{_NUMBER}\s*(?:mm)?\s*(?:>|to)\s*{_NUMBER}(?:\s*mm)?(?!\w))"
-    rf"|(?P<goal>to\s+{_NUMBER}\s*(?:{_UNIT})?(?![\w.]))"
-    rf"|(?P<quantity>{_NUMBER}\s*(?:{_UNIT})?(?![\w.]))|(?P<word>[^\W\d_]+)|(?P<other>\S+))"
+    rf"\s*(?:(?P<named>\w+\s*=\s*\S+)|(?P<range>(?:from\s+)?{NUMBER}\s*(?:mm)?\s*(?:>|to)\s*{NUMBER}(?:\s*mm)?(?!\w))"
+    rf"|(?P<goal>to\s+{NUMBER}\s*(?:{UNIT})?(?![\w.]))"
+    rf"|(?P<quantity>{NUMBER}\s*(?:{UNIT})?(?![\w.]))|(?P<word>[^\W\d_]+)|(?P<other>\S+))"
 )
 _WHIPS = {"whip": 3.0, "swish": 3.0}  # so fast that the picture blurs: turns only
 _PACES = {"slow": 0.5, "slowly": 0.5, "fast": 2.0, "quick": 2.0, "quickly": 2.0, **_WHIPS}
@@ -87,9 +85,11 @@ class _Words:
     amounts: list[str] = field(default_factory=list)
     verb: list[str] = field(default_factory=list)
     directions: list[str] = field(default_factory=list)
+    direction_words: list[str] = field(default_factory=list)  # as they are written
     paces: list[str] = field(default_factory=list)
     seconds: list[Fraction] = field(default_factory=list)
     aims: list[tuple[str, Aim]] = field(default_factory=list)  # "around the subject"
+    spoken: list[str] = field(default_factory=list)  # the amounts that stand between words, without a colon or a name
     goal: str = ""  # "to 70 mm"
     last: str = ""  # the word before this one
     inches: str = ""  # "6 in", where nothing says whether "in" is the direction
@@ -120,11 +120,17 @@ class _Words:
             raise self.error(f"found nothing after {self.expects!r}, expected a number")
 
     def _add_quantity(self, text: str) -> None:
-        number, unit = re.fullmatch(_QUANTITY, text).groups()  # type: ignore[union-attr]
+        number, unit = re.fullmatch(QUANTITY, text).groups()  # type: ignore[union-attr]
+        if self.last == "at" and UNITS.get(unit) == "mm":
+            raise self.error(f"found 'at {text}', expected to {text}, or the option --focal-mm")
+        if self.last == "at" and UNITS.get(unit) == "s":
+            raise self.error(
+                f"found 'at {text}', expected over {text}, or a move before it, such as hold for {text}, then"
+            )
         introduced, self.expects = self.expects, ""
         if introduced == _RADIUS:
             self.amounts.append(f"target_depth={text}")
-        elif _UNITS.get(unit) == "s":
+        elif UNITS.get(unit) == "s":
             value = float(number)
             if not 0 < value <= _MAX_SECONDS:
                 raise self.error(f"found {text!r}, expected seconds above 0 and up to {_MAX_SECONDS:g}")
@@ -136,6 +142,7 @@ class _Words:
             raise self.error(f"found {text!r} after {introduced!r}, expected seconds, such as {introduced} 3 s")
         else:
             self.amounts.append(text)
+            self.spoken.append(text)
 
     def _goes_in(self) -> bool:
         """Whether "in" is a direction of the verb."""
@@ -145,8 +152,11 @@ class _Words:
         if word in _PACES:
             self.paces.append(word)
         elif word in DIRECTIONS:
+            if word in self.direction_words and word != "in":  # "from right to left to right", but "push in 3 m in 2 s"
+                raise self.error(f"found {word!r} twice, expected one direction, or 'then' between two moves")
+            self.direction_words.append(word)
             self.directions.append(DIRECTIONS[word])
-            if word == "in" and re.fullmatch(_NUMBER, self.last):
+            if word == "in" and re.fullmatch(NUMBER, self.last):
                 self.inches = f"{self.last} {word}"
         elif word in _TIMES or word == _RADIUS:
             self.expects = word
@@ -155,13 +165,15 @@ class _Words:
 
     def phrase(self) -> Phrase:
         verb, direction = self._verb_and_direction()
+        if not direction and "" not in VERBS.get(FORMS.get(verb, ""), ("",)) and any(aim.nears for _, aim in self.aims):
+            direction = "in"  # "move towards the subject"
         reading = _reading(verb, direction, self)
         if self.inches:
             raise self.error(f"found {self.inches!r}, expected 'in' before the amount, or feet or cm instead of inches")
         for aimed, aim in self.aims:
             if reading.move not in aim.moves:
                 raise self.error(f"found {aimed!r}, expected {aim.expected}")
-            if reading.move == "zoom":
+            if reading.move == "zoom" and aim.nears:
                 direction = direction or "in"
         for what, found in (("speed", self.paces), ("time", self.seconds)):
             if len(found) > 1:
@@ -187,10 +199,14 @@ class _Words:
         return Phrase(self.text, reading.move, amounts, direction, factor, seconds, share, note)
 
     def _check_aims(self, reading: Reading, backs_off: bool) -> None:
-        """Refuse "pull back towards the subject". A dolly zoom changes its size either way, and stays on it."""
+        """Refuse "pull back towards the subject" and "push in from the subject". A dolly zoom changes its size either way, and
+        stays on it.
+        """
         for aimed, aim in self.aims:
             if aim.nears and backs_off and reading.move != "dolly_zoom":
                 raise self.error(f"found {aimed!r} with a move away from it, expected {aim.expected}")
+            if aim.leaves and not backs_off:
+                raise self.error(f"found {aimed!r} with a move towards it, expected {aim.expected}")
 
     def _signed(
         self, first: str, amounts: dict[str, float], reading: Reading, direction: str, pace: float
@@ -228,15 +244,19 @@ class _Words:
         factor = None
         if reading.move == "zoom":
             self._require_clear_focal()
-        for place, word in enumerate(_by_name(self.amounts) if reading.move == "zoom" else self.amounts):
+        for place, word in enumerate(zoom_by_name(self.amounts) if reading.move == "zoom" else self.amounts):
             key, equals, value = word.rpartition("=")
             key = key.strip() if equals else "".join(names[place : place + 1])
-            if key == "to_mm" and (times := re.fullmatch(rf"({_NUMBER})\s*(?:x|times)", value)):
-                factor = _number(name, times[1])
+            if key == "to_mm" and (times := re.fullmatch(rf"({NUMBER})\s*(?:x|times)", value)):
+                factor = read_number(name, times[1])
                 continue
             if key not in names or key in amounts:
-                raise SightlineError(f"{name} has the amount {word!r}: expected {_each_once(names)}.")
-            amounts[key] = _number(name, _without_unit(name, key, value))
+                raise SightlineError(f"{name} has the amount {word!r}: expected {each_once(names)}.")
+            if place and word in self.spoken[1:] and not (key == "target_depth" and amounts.keys() == {"degrees"}):
+                raise self.error(
+                    f"found {self.spoken[0]!r} and {word!r}, expected one amount, or a name with the second ({key}=)"
+                )
+            amounts[key] = read_number(name, without_unit(name, key, value))
         if factor is not None and factor <= 0:
             raise self.error(f"found the factor {factor:g}, expected one above 0")
         if factor is not None and direction == "out" and factor > 1:
@@ -246,7 +266,7 @@ class _Words:
     def _require_clear_focal(self) -> None:
         """Refuse "zoom 2": twice, or to 2 mm? Below the widest lenses a number alone says neither."""
         word = self.amounts[0].strip() if self.amounts else ""
-        if re.fullmatch(_NUMBER, word) and 0 < float(word) < _WIDEST_MM:
+        if re.fullmatch(NUMBER, word) and 0 < float(word) < _WIDEST_MM:
             raise self.error(f"found {word!r}, expected a unit: {word}x or {word} mm")
 
 
@@ -282,35 +302,3 @@ def _note(verb: str, direction: str, reading: Reading) -> str:
     if verb == reading.move or name == move:
         return ""
     return f"{name.replace('_', ' ')} is read as {move.replace('_', ' ')}."
-
-
-def _by_name(words: list[str]) -> list[str]:
-    """The first amount of a zoom, "28>70", "28 to 70 mm" or "70", by name."""
-    if not words or "=" in words[0]:
-        return words
-    start, separator, end = re.sub(r"(?<=[\d.m\s])to(?=\s*[\d.+-])", ">", words[0]).rpartition(">")
-    return [*([f"from_mm={start}"] if separator and start else []), f"to_mm={end}", *words[1:]]
-
-
-def _without_unit(name: str, key: str, value: str) -> str:
-    """The number of an amount whose unit fits; another unit is refused."""
-    quantity = re.fullmatch(_QUANTITY, value.strip())
-    if quantity is None or quantity[2] is None:
-        return value
-    expected = "degrees" if key in ("degrees", "elevation") else "mm" if key.endswith("_mm") else "scene units"
-    expected = "a number without a unit" if key == "seed" else expected
-    if _UNITS[quantity[2]] != expected:
-        raise SightlineError(f"{name} has the amount {value!r}: expected {expected}.")
-    metres = _METRES.get(quantity[2])
-    return quantity[1] if metres is None else f"{float(quantity[1]) * metres:.10g}"
-
-
-def _number(name: str, word: str) -> float:
-    try:
-        return int(word) if re.fullmatch(r"[+-]?\d+", word.strip()) else float(word)
-    except ValueError:
-        raise SightlineError(f"{name} has the amount {word!r}: expected a number.") from None
-
-
-def _each_once(names: list[str]) -> str:
-    return f"{', '.join(names)}, each at most once" if names else "none"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_SUBJECT = r"(?:\s+(?:the|a|an|its?|our))?\s+(?:subject|object|scene|target|cent(?:er|re)|room)"
+_THING = r"(?:subject|object|scene|target|cent(?:er|re)|room)"
+_SUBJECT = rf"(?:\s+(?:the|a|an|its|our))?\s+(?:{_THING}|it)"
 _ROUND_MOVES = frozenset(("orbit", "arc", "spiral", "loop_orbit"))
 _NEARING_MOVES = frozenset(("dolly", "dolly_zoom", "zoom", "loop_dolly"))
 
@@ -27,23 +28,32 @@ _SPELLINGS = [
 class Aim(NamedTuple):
     """Words that say what a move is about. They are refused with a move to which they would be news.
 
-    nears: the move goes towards it. A zoom on the subject is a zoom in.
+    nears: the move goes towards it. A zoom on the subject is a zoom in. leaves: the move goes away from it.
     """
 
     words: re.Pattern[str]
     moves: frozenset[str]
     expected: str
     nears: bool = False
+    leaves: bool = False
 
 
 AIMS = (
     Aim(re.compile(rf"\b(?:around|about)\b(?:{_SUBJECT}\b)?"), _ROUND_MOVES, "an orbit or arc with it"),
     Aim(
-        re.compile(rf"\b(?:on|onto|into|towards?)\b{_SUBJECT}\b"),
+        re.compile(rf"\b(?:on|onto|into|to|towards?)\b{_SUBJECT}\b"),
         _NEARING_MOVES,
         "a move in with it, such as push in",
         nears=True,
     ),
+    Aim(
+        re.compile(rf"\bfrom\b{_SUBJECT}\b"),
+        _NEARING_MOVES,
+        "a move out with it, such as pull back",
+        leaves=True,
+    ),
+    # "orbit the subject", once the others have been taken out.
+    Aim(re.compile(rf"\b(?:(?:the|a|an|our)\s+)?{_THING}\b"), _ROUND_MOVES, "an orbit or arc with it"),
 )
 
 # Words of film makers that have no one meaning here, and what may have been meant.

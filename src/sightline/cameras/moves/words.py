@@ -139,7 +139,10 @@ GRAMMAR = (
         "pan:-30, pan left 30, pans to the left by 30 degrees",
         "a verb, a direction, an amount (its unit may be left out)",
     ),
-    ("arc:30:15, orbit left 45 radius 3, orbit:45:target_depth=3", "several amounts, in order or by name"),
+    (
+        "arc:30:15, orbit left 45 radius 3, orbit:45:target_depth=3",
+        "several amounts, in order between colons or by name",
+    ),
     ("dolly in 0.5 + pan left 20, also: and, while, &", "moves at the same time"),
     (
         "truck:1, pan:-30, also: then, and then, followed by, ;",
@@ -151,7 +154,7 @@ GRAMMAR = (
     ),
     ("slow push in, fast pan left, whip pan left", "half, twice or three times the usual amount"),
     (
-        "orbit around the subject, push in on the subject, tracking shot left",
+        "orbit the subject, push in on it, pull back from the subject, tracking shot left",
         "words that change nothing, with the moves that they fit",
     ),
     ("truck left 6 ft, push in 50 cm", "feet and centimetres; a scene unit is read as a metre"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import typing
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from sightline.errors import SightlineError
 from sightline.evaluation.estimators.protocol import Estimate, Estimator, Hints
-from sightline.parsing import parse_query, parse_scalar
+from sightline.parsing import parse_query, parse_value
 
 # The module and class of each; imported when it is asked for, since each needs other packages.
 ESTIMATORS = {
@@ -25,21 +26,35 @@ __all__ = ["ESTIMATORS", "Estimate", "Estimator", "Hints", "estimate_all", "get_
 
 def get_estimator(name: str, **options: Any) -> Estimator:
     """The estimator of this name, with its options."""
-    if name not in ESTIMATORS:
-        raise SightlineError(f"estimator is {name!r}: expected one of {', '.join(ESTIMATORS)}.")
-    module, kind = ESTIMATORS[name]
-    try:
-        return getattr(importlib.import_module(module), kind)(**options)
-    except TypeError as error:
-        raise SightlineError(f"estimator {name} cannot take these options ({error}).") from None
+    kind, types = _kind_and_options(name)
+    for option in options:
+        if option not in types:
+            raise SightlineError(f"{option} is no option of {name}: expected one of {', '.join(types)}.")
+    estimator: Estimator = kind(**options)
+    return estimator
 
 
 def open_estimator(estimator: str | Estimator) -> Estimator:
     """An estimator from a text NAME or NAME?option=value&option=value; an estimator is returned as it is."""
     if not isinstance(estimator, str):
         return estimator
-    name, options = parse_query("the estimator", estimator)
-    return get_estimator(name, **{option: parse_scalar(value) for option, value in options.items()})
+    name, texts = parse_query("the estimator", estimator)
+    types = _kind_and_options(name)[1]
+    options = {
+        option: parse_value(f"{option} of {name}", value, types[option]) if option in types else value
+        for option, value in texts.items()
+    }
+    return get_estimator(name, **options)
+
+
+def _kind_and_options(name: str) -> tuple[Any, dict[str, Any]]:
+    """The class of this name, and the types of its options."""
+    if name not in ESTIMATORS:
+        raise SightlineError(f"estimator is {name!r}: expected one of {', '.join(ESTIMATORS)}.")
+    module, class_name = ESTIMATORS[name]
+    kind = getattr(importlib.import_module(module), class_name)
+    types = typing.get_type_hints(kind.__init__)
+    return kind, {option: hint for option, hint in types.items() if option not in ("name", "return")}
 
 
 def estimate_all(estimator: Estimator, videos: Sequence[np.ndarray], hints: Sequence[Hints]) -> list[Estimate]:
