@@ -109,6 +109,7 @@ def test_the_page_says_when_the_studio_has_ended(driver, tmp_path):
         page, _ = driver.visit()
         driver.studio.close()
         page.get_by_text(f"The studio has ended. Finished films are in {tmp_path}").wait_for()
+        page.get_by_text("reload this page").wait_for()  # which connects by itself only if the studio is back soon
         page.close()
     finally:
         driver.studio = studio
