@@ -149,7 +149,7 @@ def test_a_click_on_a_film_shows_the_terms_of_its_token(driver, page_and_visit):
         page.get_by_text("film took").wait_for()
     tab(page, "Inspect")
     page.get_by_role("button", name="Open the film").click()
-    wait_for(page, lambda: visit.inspect.layers is not None and visit.inspect.picture is not None)
+    wait_for(page, lambda: visit.inspect.experts and visit.inspect.picture is not None)
 
     def clicked():
         before = on_screen(page, visit, (-0.5, 0.3, 0.0))

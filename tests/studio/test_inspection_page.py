@@ -27,9 +27,9 @@ def token():
 def layers(**changes):
     random = np.random.default_rng(1)
     fields = {
-        "encoding": "scope", "layers": 2, "heads": 3, "alpha": random.normal(size=(2, 2)), "magnitudes": [0.1, 1.0],
-        "gate": random.random((2, 2)), "matrix": random.normal(size=(2, 3, 7, 7)), "scale": random.normal(size=(2, 3)),
-        "distance": random.random((2, 3)), "reciprocal": np.eye(6), "note": "",
+        "from_sigma": 0.0, "encoding": "scope", "layers": 2, "heads": 3, "alpha": random.normal(size=(2, 2)),
+        "magnitudes": [0.1, 1.0], "gate": random.random((2, 2)), "matrix": random.normal(size=(2, 3, 7, 7)),
+        "scale": random.normal(size=(2, 3)), "distance": random.random((2, 3)), "reciprocal": np.eye(6), "note": "",
     }  # fmt: skip
     return LayersView(**{**fields, **changes})
 
