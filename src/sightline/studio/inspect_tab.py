@@ -80,6 +80,12 @@ class InspectTab:
                 self.leave()
             self.state.content = sentence(f"{deleted} was deleted. Open another film.")
 
+    def suggest(self, name: str) -> None:
+        """Choose a film that was made or reopened here, unless another one is being looked at."""
+        self.refresh()
+        if not self.is_shown:
+            self.film.value = name
+
     # -- the picture --------------------------------------------------------------------------------------------------
 
     def open(self, name: str) -> None:

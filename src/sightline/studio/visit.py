@@ -166,6 +166,7 @@ class Visit(Page):
         self.generate.fill(film.name, sampling, film.name)
         self.show_film(film)
         self.generate.film_view.show(film)
+        self.inspect.suggest(film.name)
         self.notify(f"{film.name} is open in Shoot and Generate. {note}", "green")
 
     def _work_on(self, session: Session) -> None:
