@@ -55,6 +55,13 @@ def test_a_strip_has_a_cell_for_each_frame_with_the_line_and_the_ring(token):
     assert (last == (209, 96, 61)).all(-1).any() and not (last == (17, 20, 24)).all(-1).any()
 
 
+def test_a_slanting_line_has_smooth_edges(token):
+    slanting = replace(token, lines=[np.array([[0.0, 10.0], [32.0, 14.0]]), *token.lines[1:]])
+    cell = strips(slanting)["frames"][:, :112]
+    assert (cell[:, 1:-1] == (17, 20, 24)).all(-1).any(0).all()  # unbroken
+    assert len(np.unique(cell.reshape(-1, 3), axis=0)) > 10  # shades between the line, its halo and the picture
+
+
 def test_a_long_film_has_several_rows_that_can_be_read(token):
     many = 21  # latent frames of 81
     long = replace(
