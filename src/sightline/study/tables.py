@@ -62,7 +62,7 @@ def _make_sheet(table: TableComparison, layout: Layout) -> Sheet:
     costs = [name for name in ("new_parameters", "step_seconds") if name not in layout.metrics]
     if len({summary.mean for summary in _summaries(table, "steps").values()}) > 1:
         costs.append("steps")  # equal seconds: the number of steps is then a result
-    integrations = {row: INTEGRATIONS.get(row.lower(), "") for row in table.rows if "peak_gib" in layout.metrics}
+    integrations = {row: _integration(row) for row in table.rows if "peak_gib" in layout.metrics}
     has_integration = any(integrations.values())
     head = [layout.rows, *(["Camera integration"] if has_integration else []), *map(metric_heading, layout.metrics)]
     cameras = next((name for name in layout.metrics if name in CAMERA_METRICS), None)
@@ -83,6 +83,11 @@ def _make_sheet(table: TableComparison, layout: Layout) -> Sheet:
     groups.append(("", len(head) - sum(count for _, count in groups)))
     text = ": ".join(part for part in (f"{table.study}, {table.table}", layout.title) if part)
     return Sheet(layout.name, text, head, groups, rows, numbers, _method(table), _notes(table, layout))
+
+
+def _integration(row: str) -> str:
+    """How a method takes the camera in, of a row such as "PRoPE, own branch"."""
+    return INTEGRATIONS.get(row.partition(",")[0].lower(), "")
 
 
 def _summaries(table: TableComparison, name: str) -> dict[str, Summary]:
