@@ -11,13 +11,16 @@ _BETWEEN = 3  # characters between two columns
 
 def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], whole_words: bool = False) -> None:
     """Print a table; without column names, only its rows. whole_words: never break a word: where the terminal has no room for
-    all columns, the others follow below, again beside the first one. A single column that is too wide is broken nevertheless."""
+    all columns, the others follow below, again beside the first one, which takes up to a quarter of the terminal. A single
+    column that is too wide is broken nevertheless."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
     needed = [max(_longest_word(row[index]) for row in (header, *rows)) for index in range(len(header))]
-    parts = _parts(needed, Console().width) if whole_words else [list(range(len(header)))]
+    width = Console().width
+    needed[0] = max(needed[0], min(width // 4, max(len(row[0]) for row in (header, *rows))))
+    parts = _parts(needed, width) if whole_words else [list(range(len(header)))]
     for number, columns in enumerate(parts):
         shown = title if number == 0 else None
         table = Table(
