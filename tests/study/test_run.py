@@ -445,3 +445,15 @@ def test_bases_and_rows_share_their_rendered_clips(name):
         trained = merge(dataclasses.asdict(Recipe.from_yaml(base.recipe)), base.overrides)
         data = from_dict(Recipe, to_builtin(trained), "").data
         assert all(clips(study.shared_recipe(table).data) == clips(data) for table in study.tables)
+
+
+@pytest.mark.parametrize("name", [name for name in shipped_studies() if not name.endswith("-5b") and name != "debug"])
+def test_lab_studies_share_the_clips_of_main(name):
+    def clips(study):
+        return {
+            str(source.in_metres().settings())
+            for table in study.tables
+            for source in open_sources(study.shared_recipe(table).data.sources)
+        }
+
+    assert clips(read_study(name)) <= clips(read_study("main"))
