@@ -76,7 +76,7 @@ def tour(page: Any, visit: Any, folder: Path) -> None:
     shoot(page, folder / "studio-generate.webp")
     page.get_by_role("tab", name="Inspect", exact=True).click()
     page.get_by_role("button", name="Open the film").click()
-    wait(page, lambda: visit.inspect.layers is not None)
+    wait(page, lambda: visit.inspect.experts)
     box = page.locator("canvas").first.bounding_box()
 
     def clicked() -> bool:

@@ -59,7 +59,8 @@ from sightline.studio.session import Session
 from sightline.study import videos
 from sightline.study.plan import Plan, read_plan
 from sightline.study.results import RunResult, read_results
-from sightline.study.study import Rate, Row, Study, TableConfig, read_study
+from sightline.study.study import Rate, Row, Study, TableConfig
+from sightline.study.study_file import read_study
 from sightline.training.checkpoint import State, load_checkpoint, save_checkpoint
 from sightline.training.curves import _loss_curve
 from sightline.training.recipe import DataConfig, ModelConfig, Recipe

@@ -107,3 +107,18 @@ def test_a_history_is_the_mean_of_its_seeds(tmp_path: Path) -> None:
     low, high = axes.get_ylim()
     assert 1 < low < 2 and 9 < high < 10  # of the last three quarters
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["SCoPE"]
+
+
+def test_long_titles_and_names_of_pairs_are_not_cut(tmp_path: Path) -> None:
+    name = "FreqSplit, 4-DOF Pluecker\nagainst FreqSplit, learned Pluecker"
+    title = "main-seconds, reported: PSNR where the view has moved (%)"
+    figure = draw_intervals([IntervalPanel(title, [IntervalRow(name, 1.0, 0.5, 1.5)])] * 3, tmp_path / "a.png")
+    figure.draw_without_rendering()
+    for axes in figure.axes:
+        (label,) = axes.get_yticklabels()
+        assert label.get_text() == name and " ".join(axes.get_title("left").split()) == title
+        drawn = [
+            text.get_window_extent()
+            for text in (label, *(t for t in axes.get_children() if t.__class__.__name__ == "Text"))
+        ]
+        assert min(box.x0 for box in drawn) >= 0 and max(box.x1 for box in drawn) <= figure.bbox.width

@@ -7,6 +7,7 @@ from unittest.mock import create_autospec
 import pytest
 import torch
 from diffusers import AutoencoderKLWan, WanPipeline
+from diffusers.models.attention_dispatch import _AttentionBackendRegistry
 
 from sightline.backbones import pipelines, speed
 from sightline.backbones.wan import CameraWanTransformer3DModel
@@ -44,6 +45,13 @@ def test_attention_tiles_and_shared_videos():
     # The backend first: context parallelism asks it whether it can.
     assert [call[0] for call in transformer.method_calls][:2] == ["set_attention_backend", "enable_parallelism"]
     assert transformer.enable_parallelism.call_args.kwargs["config"].ulysses_degree == 4
+
+
+def test_the_attention_of_one_model_is_not_that_of_others():
+    earlier = _AttentionBackendRegistry.get_active_backend()
+    model = Model(ModelOptions("tiny:ti2v-5b", attention="_native_math"), torch.device("cpu")).pipe.transformer
+    assert {block.attn1.processor._attention_backend for block in model.blocks} == {"_native_math"}
+    assert _AttentionBackendRegistry.get_active_backend() == earlier
 
 
 def test_the_speed_level_comes_before_whatever_wraps_a_module(monkeypatch):

@@ -109,6 +109,7 @@ def test_the_page_says_when_the_studio_has_ended(driver, tmp_path):
         page, _ = driver.visit()
         driver.studio.close()
         page.get_by_text(f"The studio has ended. Finished films are in {tmp_path}").wait_for()
+        page.get_by_text("reload this page").wait_for()  # which connects by itself only if the studio is back soon
         page.close()
     finally:
         driver.studio = studio
@@ -148,7 +149,7 @@ def test_a_click_on_a_film_shows_the_terms_of_its_token(driver, page_and_visit):
         page.get_by_text("film took").wait_for()
     tab(page, "Inspect")
     page.get_by_role("button", name="Open the film").click()
-    wait_for(page, lambda: visit.inspect.layers is not None and visit.inspect.picture is not None)
+    wait_for(page, lambda: visit.inspect.experts and visit.inspect.picture is not None)
 
     def clicked():
         before = on_screen(page, visit, (-0.5, 0.3, 0.0))

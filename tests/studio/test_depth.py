@@ -152,6 +152,11 @@ def test_a_depth_model_of_transformers_is_loaded_and_used(tmp_path):
     assert found.shape == (48, 64) and found.min() > 0 and np.unique(found).size > 100
     assert depth.subject_depth(torch.from_numpy(found)) == pytest.approx(3.0, rel=1e-3)
 
+    (tmp_path / "model.safetensors").unlink()
+    torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")  # a pickle, which transformers alone would read
+    with pytest.raises(SightlineError, match=r"cannot be loaded .*safetensors"):
+        depth.model_depth(Image.fromarray(image), str(tmp_path))
+
 
 def test_a_model_that_fails_is_one_sentence():
     with pytest.raises(SightlineError, match="model 'x' cannot estimate depth"):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sightline.studio import inspect_tab
-from sightline.studio.inspector import TokenView
+from sightline.studio.inspector import LayersView, TokenView
 from tests.studio.plain_page import click, edit, plain_visit
 
 LINES = [np.zeros((2, 2))] * 2
@@ -52,7 +52,7 @@ def test_the_title_is_that_of_the_question_and_not_of_the_fields(opened, monkeyp
     assert "one: latent frame 1, layer 0, mean over heads, noise level 0.5" in asked
     titles = []
     monkeypatch.setattr(inspect_tab, "write_figure", lambda token, file, title: (titles.append(title), file.touch()))
-    inspect.layers = SimpleNamespace(layers=2, matrix=None, alpha=None)
+    inspect.experts = [SimpleNamespace(from_sigma=0.0, layers=2, matrix=None, alpha=None)]
     inspect.frame.value, inspect.head.value = 0, "head 1"  # the maps are still those of the first question
     inspect.sigma.value = 0.9
     edit(opened, inspect.exports, "PNG")
@@ -124,6 +124,26 @@ def test_a_token_stays_that_of_the_frame_in_which_it_was_clicked(opened):
     edit(opened, inspect.sigma, 0.2)
     asked = opened.studio.worker.tasks[-1].arguments
     assert (asked["frame"], asked["x"]) == (0, 0.5) and not inspect.mark.visible
+
+
+def test_the_noise_level_chooses_the_expert_whose_layers_are_shown_and_exported(opened, monkeypatch):
+    def expert(name, from_sigma):
+        return LayersView(from_sigma, "sweep", 2, 2, np.ones((2, 2)), [], None, None, None, None, None, f"of {name}.")
+
+    inspect, drawn, written = opened.inspect, [], []
+    monkeypatch.setattr(inspect_tab, "strengths_picture", lambda layers: drawn.append(layers) or inspect_tab._EMPTY)
+    monkeypatch.setattr(inspect_tab, "write_page", lambda file, *of: (written.append(of[-1]), file.touch()))
+    experts = [expert("high", 0.9), expert("low", 0.0)]
+    task = opened.studio.worker.tasks[-1]
+    task.answer({"event": "done", "result": {"experts": [view.packed() for view in experts]}})
+    assert "of low." in inspect.note.content
+    edit(opened, inspect.layer, 1)  # the figure is still that of the same expert
+    edit(opened, inspect.sigma, 0.95)
+    answer(opened.studio.worker.tasks[-1])
+    assert "of high." in inspect.note.content and [one.note for one in drawn] == ["of low.", "of high."]
+    edit(opened, inspect.sigma, 0.1)  # the maps are still those of the high noise level
+    edit(opened, inspect.exports, "HTML page")
+    assert [one.note for one in written] == ["of high."]
 
 
 def shown_width(visit):

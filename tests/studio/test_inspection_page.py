@@ -27,9 +27,9 @@ def token():
 def layers(**changes):
     random = np.random.default_rng(1)
     fields = {
-        "encoding": "scope", "layers": 2, "heads": 3, "alpha": random.normal(size=(2, 2)), "magnitudes": [0.1, 1.0],
-        "gate": random.random((2, 2)), "matrix": random.normal(size=(2, 3, 7, 7)), "scale": random.normal(size=(2, 3)),
-        "distance": random.random((2, 3)), "reciprocal": np.eye(6), "note": "",
+        "from_sigma": 0.0, "encoding": "scope", "layers": 2, "heads": 3, "alpha": random.normal(size=(2, 2)),
+        "magnitudes": [0.1, 1.0], "gate": random.random((2, 2)), "matrix": random.normal(size=(2, 3, 7, 7)),
+        "scale": random.normal(size=(2, 3)), "distance": random.random((2, 3)), "reciprocal": np.eye(6), "note": "",
     }  # fmt: skip
     return LayersView(**{**fields, **changes})
 
@@ -53,6 +53,13 @@ def test_a_strip_has_a_cell_for_each_frame_with_the_line_and_the_ring(token):
     assert frames[cell // 4, cell // 2].tolist() == [200, 200, 200]
     last = frames[:, 2 * (cell + 4) :]
     assert (last == (209, 96, 61)).all(-1).any() and not (last == (17, 20, 24)).all(-1).any()
+
+
+def test_a_slanting_line_has_smooth_edges(token):
+    slanting = replace(token, lines=[np.array([[0.0, 10.0], [32.0, 14.0]]), *token.lines[1:]])
+    cell = strips(slanting)["frames"][:, :112]
+    assert (cell[:, 1:-1] == (17, 20, 24)).all(-1).any(0).all()  # unbroken
+    assert len(np.unique(cell.reshape(-1, 3), axis=0)) > 10  # shades between the line, its halo and the picture
 
 
 def test_a_long_film_has_several_rows_that_can_be_read(token):

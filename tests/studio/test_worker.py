@@ -150,7 +150,7 @@ def test_the_real_process_makes_a_film_reads_a_token_and_the_weights_and_survive
         view = TokenView.unpacked(scores["result"])
         assert list(view.terms) == ["A content", "B content to ray", "C ray to content", "D ray to ray", "sum"]
         assert view.attention.shape == (2, 2, 2) and abs(view.attention.sum() - 1) < 1e-4
-        layers = LayersView.unpacked(worker.submit("weights", {}).wait(300)["result"])
+        (layers,) = map(LayersView.unpacked, worker.submit("weights", {}).wait(300)["result"]["experts"])
         assert layers.matrix is None and layers.alpha.shape == (2, 2)
         assert (
             layers.note

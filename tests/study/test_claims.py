@@ -16,7 +16,8 @@ from sightline.study.judging import ClaimVerdict, judge_claims
 from sightline.study.plan import Plan
 from sightline.study.results import METRICS, RunResult
 from sightline.study.show import judge_folders
-from sightline.study.study import Study, read_study, shipped_studies
+from sightline.study.study import Study
+from sightline.study.study_file import read_study, shipped_studies
 from tests.study.examples import invent_runs
 
 RUNS = invent_runs({"UCPE": 0.0, "SCoPE": 0.1, "twin": 0.1}, metrics=("loss", "rot_err"))

@@ -7,15 +7,18 @@ import os
 import shutil
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import save_file
 
+from sightline.backbones import shipped
 from sightline.backbones.weights_digest import files_digest
 from sightline.data.rendered_store import RenderedStore
 from sightline.data.sources import open_sources
 from sightline.errors import SightlineError
+from sightline.lab.models import lab_transformer
 from sightline.settings import from_dict, to_builtin
 from sightline.study import bases, measure, run_one, videos
 from sightline.study.losses import require_clips_for_rates
@@ -24,7 +27,8 @@ from sightline.study.plan import Plan, Share, Task, read_plan
 from sightline.study.results import RunResult, read_results
 from sightline.study.reuse import reuse_results
 from sightline.study.run import run_study
-from sightline.study.study import Cell, Rate, Row, TableConfig, merge, read_study, shipped_studies
+from sightline.study.study import Cell, Rate, Row, TableConfig, merge
+from sightline.study.study_file import read_study, shipped_studies
 from sightline.training import checkpoint, trainer
 from sightline.training.recipe import Recipe
 
@@ -331,7 +335,7 @@ def test_shipped_studies_have_clips_for_learning_rates(name):
 def write_base(folder, value):
     """A base that a study has trained, and the digest of its weights."""
     transformer = folder / "bases/base/pipeline/transformer"
-    transformer.mkdir(parents=True)
+    transformer.mkdir(parents=True, exist_ok=True)
     save_file({"weight": torch.full((2,), value)}, transformer / "model.safetensors")
     return files_digest(transformer)
 
@@ -351,6 +355,32 @@ def test_results_of_different_bases_are_not_joined(quick, tmp_path):
         with pytest.raises(SightlineError, match="two has results from another base base than"):
             call()
     assert not (tmp_path / "merged").exists()
+
+
+def test_a_run_does_not_go_on_from_another_base(quick, tmp_path):
+    study = dataclasses.replace(quick, bases={"base": bases.Base("lab", recipe="lab-pretrain")})
+    plan = Plan(study, "quick", tmp_path)
+    plan.write_study()
+    digest = write_base(plan.folder, 1.0)
+    RunResult("quick", "SCoPE", 0, "all", base=digest).write(plan.folder / "runs/all_SCoPE/0")
+    run_one.Worker(plan).measurer("all")
+    write_base(plan.folder, 2.0)
+    with pytest.raises(SightlineError, match="results of table all from another base base than"):
+        run_one.Worker(plan).measurer("all")
+
+
+def test_a_base_is_made_again_from_its_transformer_alone(tmp_path, monkeypatch):
+    """As on another machine, whose checkout may lack the transformer of the lab model."""
+    for name in ("vae", "text_encoder", "tokenizer"):
+        (tmp_path / "weights/base").mkdir(parents=True, exist_ok=True)
+        (tmp_path / "weights/base" / name).symlink_to(shipped.part(name))
+    monkeypatch.setattr(shipped, "_WEIGHTS", tmp_path / "weights")
+    transformer = lab_transformer(1, 1, 8).to(torch.bfloat16)
+    transformer.save_pretrained(tmp_path / "bases/base/transformer")
+    base = bases.Base("lab", recipe="lab-pretrain", layers=1)
+    pipeline = bases.base_model("base", base, tmp_path / "bases", RenderedStore(tmp_path))
+    assert files_digest(Path(pipeline) / "transformer") == files_digest(tmp_path / "bases/base/transformer")
+    assert not (tmp_path / "bases/base/run").exists()
 
 
 def test_reuse_links_the_clips(quick, tmp_path):
@@ -375,7 +405,7 @@ def test_reuse_takes_the_base_too(quick, tmp_path):
     digest = write_base(one.folder, 1.0)
     RunResult("quick", "SCoPE", 0, "all", base=digest).write(one.folder / "runs/all_SCoPE/0")
     assert reuse_results(two, [one.folder]) == 1
-    assert files_digest(two.folder / "bases/base/pipeline/transformer") == digest
+    assert files_digest(two.folder / "bases/base/transformer") == digest
     other = dataclasses.replace(study, bases={"base": bases.Base("lab", layers=7, recipe="lab-pretrain")})
     assert reuse_results(Plan(other, "other", tmp_path / "three"), [one.folder]) == 0
     assert not (tmp_path / "three/bases").exists()
@@ -416,3 +446,15 @@ def test_bases_and_rows_share_their_rendered_clips(name):
         trained = merge(dataclasses.asdict(Recipe.from_yaml(base.recipe)), base.overrides)
         data = from_dict(Recipe, to_builtin(trained), "").data
         assert all(clips(study.shared_recipe(table).data) == clips(data) for table in study.tables)
+
+
+@pytest.mark.parametrize("name", [name for name in shipped_studies() if not name.endswith("-5b") and name != "debug"])
+def test_lab_studies_share_the_clips_of_main(name):
+    def clips(study):
+        return {
+            str(source.in_metres().settings())
+            for table in study.tables
+            for source in open_sources(study.shared_recipe(table).data.sources)
+        }
+
+    assert clips(read_study(name)) <= clips(read_study("main"))

@@ -12,7 +12,8 @@ from sightline.errors import SightlineError
 from sightline.settings import from_dict
 from sightline.study.plan import Plan
 from sightline.study.show import ordered_results, report_folder
-from sightline.study.study import merge, read_study, shipped_studies
+from sightline.study.study import merge
+from sightline.study.study_file import read_study, shipped_studies
 from sightline.training.recipe import Recipe
 from tests.study.examples import invent_runs
 

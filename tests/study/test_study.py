@@ -10,7 +10,8 @@ from sightline.errors import SightlineError
 from sightline.study.estimate import Pace, estimate_all
 from sightline.study.plan import Plan, Share, trial_digest
 from sightline.study.reuse import run_digest
-from sightline.study.study import Cell, read_study, shipped_studies
+from sightline.study.study import Cell
+from sightline.study.study_file import read_study, shipped_studies
 
 LAB = ("main", "pe-design", "components", "data", "revisit", "efficiency", "scale")
 LAB_ONLY = ("main-seconds", "longer")  # what is asked beyond the tables of the paper
@@ -54,6 +55,9 @@ def test_rows_differ_only_in_what_they_override():
         ("extends: debug\ntables: {all: {}}", "tables.all.videos is empty"),
         ("extends: debug\noverrides: {optimizer: {speed: 1}}", "optimizer.speed is no setting"),
         ("extends: debug\nmeasure: {groups: [sound]}", "measure.groups is 'sound': expected one of loss, video, revisit"),
+        ("extends: debug\ntables: {all: {like: some}}", "tables.all.like is 'some': expected one of those above it"),
+        ("extends: debug\nrows: {A: {like: [B]}}", "rows.A.like is ['B']: expected one of those above it"),
+        ("extends: debug\nbases: {first: {like: second}, second: {like: base}}", "bases.first.like is 'second'"),
         ("extends: nowhere", "'nowhere' is neither a file nor a shipped study"),
     ],
 )  # fmt: skip
@@ -127,3 +131,21 @@ def test_the_command_lists_studies_and_refuses_what_it_does_not_know(tmp_path, c
     ):
         assert cli.main(["study", *arguments]) == cli.FAULT
         assert sentence in capsys.readouterr().err
+
+
+def test_a_table_may_be_like_one_of_the_study_that_it_extends(tmp_path):
+    file = tmp_path / "study.yaml"
+    file.write_text(
+        "extends: longer\n"
+        "tables:\n"
+        "  short: {like: 'metres, twice', budget_scale: 0.5, overrides: {data: {num_workers: 3}}}\n"
+        "  shorter: {like: short, title: S}\n"
+        "rows: {SCoPE: {like: SCoPE, overrides: {dtype: float32}}}\n"
+    )
+    study, main = read_study(file), read_study("main")
+    assert list(study.tables) == ["short", "shorter"] and list(study.rows) == ["SCoPE"]
+    assert study.tables["shorter"].title == "S" and study.tables["shorter"].videos == main.tables["metres"].videos
+    assert study.tables["shorter"].budget_scale == 0.5
+    recipe = study.row_recipe(Cell("shorter", "SCoPE"))
+    assert recipe.data.sources == main.shared_recipe("metres").data.sources and recipe.data.num_workers == 3
+    assert recipe.dtype == "float32" and recipe.model.encoding == {"name": "scope", "gate_hidden": 16}

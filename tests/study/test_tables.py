@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 
 import pytest
@@ -149,6 +150,15 @@ def test_markdown_csv_and_latex_hold_the_same_numbers() -> None:
     columns = tex.split(r"\begin{tabular}{")[1].split("}")[0]
     body = [line for line in tex.splitlines() if line.endswith(r"\\") and "multicolumn" not in line]
     assert all(line.replace(r"\&", "").count("&") == len(columns) - 1 for line in body)
+
+
+def test_a_table_of_costs_names_no_clips_and_how_every_row_takes_the_camera_in() -> None:
+    runs = invent_runs({"PRoPE": 0.0, "PRoPE, own branch": 0.1, "Sweep": 0.1}, "efficiency", metrics=())
+    runs = [dataclasses.replace(run, cost={**run.cost, "peak_gib": 1.0}) for run in runs]
+    [table] = compare_tables(runs)
+    assert "intervals over 3 seeds" in make_sheets(table)[0].method and "clips" not in make_sheets(table)[0].method
+    column = make_sheets(table)[0].head.index("Camera integration")
+    assert [row[column].text for row in make_sheets(table)[0].rows] == ["Full parallel branch"] * 2 + ["-"]
 
 
 def test_latex_escapes_what_would_break_it() -> None:

@@ -39,7 +39,9 @@ __all__ = [
     "AnyPipeline",
     "WanImageToVideoPipeline",
     "WanPipeline",
+    "expert_at",
     "experts",
+    "lowest_sigma",
     "model_errors",
 ]
 
@@ -47,6 +49,17 @@ __all__ = [
 def experts(pipe: AnyPipeline) -> dict[str, Any]:
     """The transformers of a pipeline by the name of their component."""
     return {name: model for name in EXPERTS if (model := getattr(pipe, name, None)) is not None}
+
+
+def lowest_sigma(pipe: AnyPipeline, component: str) -> float:
+    """The lowest noise level, from 0 to 1, at which an expert denoises: the boundary for the first of two, as in diffusers."""
+    boundary = pipe.config.get("boundary_ratio")
+    return 0.0 if boundary is None or len(experts(pipe)) == 1 or component == EXPERTS[1] else float(boundary)
+
+
+def expert_at(pipe: AnyPipeline, sigma: float) -> str:
+    """The component of the expert that denoises at a noise level from 0 to 1."""
+    return next(name for name in experts(pipe) if sigma >= lowest_sigma(pipe, name))
 
 
 @contextmanager

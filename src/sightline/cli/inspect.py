@@ -19,6 +19,7 @@ from sightline.errors import SightlineError
 from sightline.generation.model import Model, ModelOptions
 from sightline.option_types import OptionalFile, OptionalInt, OptionalSize
 from sightline.parsing import parse_size
+from sightline.quiet import one_progress_bar
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -46,6 +47,7 @@ class Matrix:
         from sightline.figures import draw_ray_form
         from sightline.files import write_atomic
 
+        one_progress_bar()
         model = Model(self.options)
         model.require_camera()
         for name, expert in experts(model.pipe).items():
@@ -108,6 +110,7 @@ class Scores:
 
         check_figure_path(self.output)
         video, cameras = find_video(self.video, self.trajectory)
+        one_progress_bar()
         model = Model(self.options)
         model.require_camera()
         info = model.info

@@ -12,6 +12,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from sightline.errors import SightlineError
 from sightline.option_types import check_options
+from sightline.quiet import one_progress_bar
 from sightline.speed_levels import DEFAULT_SPEED, Speed
 
 
@@ -23,6 +24,7 @@ def main(arguments: Sequence[str]) -> None:
         commands, args=list(arguments), prog="sightline lab", description=__doc__, config=(FlagCreatePairsOff,)
     )
     check_options(command)
+    one_progress_bar()
     command.run()
 
 

@@ -42,7 +42,7 @@ class List:
     """List the studies that ship with the package."""
 
     def run(self) -> None:
-        from sightline.study.study import read_study, shipped_studies
+        from sightline.study.study_file import read_study, shipped_studies
 
         rows = []
         for name in shipped_studies():
@@ -119,7 +119,7 @@ class Run:
         from sightline.study.plan import Plan as StudyPlan
         from sightline.study.plan import Share
         from sightline.study.run import run_study, use_gpu
-        from sightline.study.study import read_study
+        from sightline.study.study_file import read_study
 
         study = read_study(self.study)
         if self.seeds:

@@ -13,10 +13,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from sightline.figures.style import COLOURS, FAINT, INK, QUIET, new_figure, save_figure, tick_name
+from sightline.figures.style import COLOURS, FAINT, INK, QUIET, in_lines, new_figure, save_figure, tick_name
 
 _COLUMNS = 3  # panels side by side
 _REACH = 4.0  # a panel of differences shows so many times the median distance of an interval's far end from 0
+_TITLE_LETTERS = 32  # in a line: as many as fit above the narrowest panels, whose rows have long names
 _MIN_CELLS = 8  # a matrix of verdicts has room for so many columns, so that few of them are not drawn huge
 _GOOD, _BAD = COLOURS[2], COLOURS[1]
 _TONES = {"plain": QUIET, "best": COLOURS[0], "better": _GOOD, "worse": _BAD}
@@ -25,7 +26,8 @@ _MATRIX = {"better": (_GOOD, "+"), "worse": (_BAD, "−"), "no difference shown"
 
 @dataclass(frozen=True)
 class IntervalRow:
-    """low, high: None where there is no interval. tone: how it is coloured. points: single seeds, drawn as small ticks."""
+    """name: may have several lines. low, high: None where there is no interval. tone: how it is coloured. points: single seeds,
+    drawn as small ticks."""
 
     name: str
     value: float
@@ -70,12 +72,13 @@ def draw_intervals(panels: Sequence[IntervalPanel], path: str | Path) -> Figure:
             _mark_cut(axes, row, place, limit)
         if panel.zero:
             axes.axvline(0, color=INK, lw=0.8, ls=":")
-        axes.set_yticks(range(len(names)), [tick_name(name) for name in names])
+        labels = ["\n".join(map(tick_name, name.split("\n"))) for name in names]
+        axes.set_yticks(range(len(names)), labels)
         axes.set_ylim(len(names) - 0.5, -0.5)
         axes.grid(axis="x", color=FAINT, lw=0.8)
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.ticklabel_format(axis="x", useOffset=False)
-        _style(axes, panel.title)
+        _style(axes, in_lines(panel.title, _TITLE_LETTERS))
     save_figure(figure, path, dpi=120)
     return figure
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,6 +65,14 @@ def plain_texts(figure: Figure) -> None:
 def tick_name(name: str) -> str:
     """A name as the label of a tick. Ticks write their labels anew when they are drawn, so their text is made plain before."""
     return shorten(name, _MAX_TICK_LETTERS).replace("$", r"\$")
+
+
+def in_lines(text: str, letters: int) -> str:
+    """Text of several words in lines of about so many letters; at most two, the second one shortened. A unit in parentheses
+    stays beside the word before it."""
+    kept = shorten(text, 4 * letters).replace(" (", "\N{NO-BREAK SPACE}(")
+    first, *rest = textwrap.wrap(kept, letters, break_long_words=False) or [""]
+    return "\n".join([first, shorten(" ".join(rest), letters)]) if rest else first
 
 
 def shorten(text: str, letters: int) -> str:

@@ -281,6 +281,8 @@ class Model:
                 self.digests[f"camera of {name}"] = weights_digest(ModuleList(part.encoding_layers))
 
     def _place(self, pipe: AnyPipeline, models: list[Any]) -> None:
+        from diffusers import attention_backend
+
         options, device = self.options, self.device
         if options.tiled_decode:
             pipe.vae.enable_tiling()
@@ -290,7 +292,9 @@ class Model:
             turn_on(pipe, options.speed, self.films, device)  # before whatever wraps a module
         for model in models:
             if options.attention is not None:
-                model.set_attention_backend(options.attention)
+                # diffusers also makes it the backend of every other model in the process; this context undoes that.
+                with attention_backend():
+                    model.set_attention_backend(options.attention)
             if options.context_parallel != "none":
                 from diffusers import ContextParallelConfig
 

@@ -14,6 +14,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from sightline.backbones.stock import SAFETENSORS
 from sightline.cameras import lens
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import number
@@ -152,11 +153,11 @@ def _load(model: str) -> Any:
     try:
         from transformers import pipeline
 
-        return pipeline("depth-estimation", model=model)
+        return pipeline("depth-estimation", model=model, model_kwargs=dict(SAFETENSORS))
     except Exception as error:  # transformers raises whatever the hub, the files or torch do
         raise SightlineError(
-            f"depth model {model!r} cannot be loaded ({reason(error)}): expected the id or folder of a transformers "
-            "depth-estimation model."
+            f"depth model {model!r} cannot be loaded ({reason(error)}): expected the id of a depth-estimation "
+            "model on the hub, or downloaded already, with safetensors."
         ) from None
 
 

@@ -202,3 +202,4 @@ class GenerateTab:
             self.visit.show_film(film)
         self.film_view.show(film)
         self.visit.gallery.choose(film.name)
+        self.visit.inspect.suggest(film.name)

@@ -42,7 +42,8 @@ class InspectTab:
         self.at_frame: int | None = None  # the latent frame it was clicked in; None until there is a click
         self.token: TokenView | None = None
         self.query: TokenQuery | None = None  # the question that `token` answers
-        self.layers: LayersView | None = None
+        self.experts: list[LayersView] = []  # the one of the highest noise levels first; empty until they are read
+        self.drawn: LayersView | None = None  # the expert whose alphas and gates are shown
         self.maps: dict[str, Any] = {}
         self.task: Task | None = None  # the last question to the model
         self.asked = 0  # counts the questions, so that the answer to one that was put away is not shown
@@ -79,6 +80,12 @@ class InspectTab:
                 self.leave()
             self.state.content = sentence(f"{deleted} was deleted. Open another film.")
 
+    def suggest(self, name: str) -> None:
+        """Choose a film that was made or reopened here, unless another one is being looked at."""
+        self.refresh()
+        if not self.is_shown:
+            self.film.value = name
+
     # -- the picture --------------------------------------------------------------------------------------------------
 
     def open(self, name: str) -> None:
@@ -99,7 +106,7 @@ class InspectTab:
         self.visit.view.show_path(False)
         self.draw_picture()
         self.look_at_picture()
-        if self.layers is None:
+        if not self.experts:
             self.visit.studio.worker.submit("weights", {}, self.visit.on_event(self.show_layers))
         self.state.content = sentence("Click a point of the picture in the 3D view.")
 
@@ -109,12 +116,16 @@ class InspectTab:
 
     @property
     def _layer(self) -> int:
-        layer = index_in(self.layer)
-        return layer if self.layers is None else min(layer, self.layers.layers - 1)
+        layer, layers = index_in(self.layer), self.layers_at(self._sigma)
+        return layer if layers is None else min(layer, layers.layers - 1)
 
     @property
     def _sigma(self) -> float:
         return min(max(float(self.sigma.value), 0.0), 1.0)  # what is typed beside the slider may be outside
+
+    def layers_at(self, sigma: float) -> LayersView | None:
+        """The expert that denoises at a noise level; None until it is read, or where it takes no camera."""
+        return next((view for view in self.experts if sigma >= view.from_sigma), None)
 
     def draw_picture(self) -> None:
         if self.frames is None or not self.is_shown:
@@ -207,20 +218,21 @@ class InspectTab:
         if event["event"] == "failed":
             self.note.content = sentence(event["sentence"], "error")
         elif event["event"] == "done":
-            self.layers = LayersView.unpacked(event["result"])
-            self.layer.max = max(self.layers.layers - 1, 1)
-            self.layer.value = self.layers.layers // 2
-            self.head.options = (_MEAN, *(f"head {number}" for number in range(self.layers.heads)))
-            self.note.content = sentence(self.layers.note)
+            self.experts = [LayersView.unpacked(view) for view in event["result"]["experts"]]
+            first = self.experts[0]  # as large as the other one
+            self.layer.max = max(first.layers - 1, 1)
+            self.layer.value = first.layers // 2
+            self.head.options = (_MEAN, *(f"head {number}" for number in range(first.heads)))
             self._draw_layers()
 
     def _draw_layers(self) -> None:
-        """M of the chosen layer, and, once, the alphas and gates of all."""
-        if self.layers is None:
-            return
-        self._draw(self.form, form_picture(self.layers, self._layer))
-        if not self.strengths.visible:
-            self._draw(self.strengths, strengths_picture(self.layers))
+        """M of the chosen layer, and, once for each expert, the alphas and gates of all."""
+        layers = self.layers_at(self._sigma)
+        self._draw(self.form, None if layers is None else form_picture(layers, self._layer))
+        if self.drawn is not layers:
+            self.drawn = layers
+            self._draw(self.strengths, None if layers is None else strengths_picture(layers))
+            self.note.content = sentence("" if layers is None else layers.note)
 
     def _draw(self, handle: Any, picture: np.ndarray | None) -> None:
         handle.visible = picture is not None
@@ -255,14 +267,15 @@ class InspectTab:
 
     def export(self, kind: str) -> None:
         """Send the view as a figure, or everything as a page."""
-        if self.token is None or self.query is None or self.layers is None:
+        layers = None if self.query is None else self.layers_at(self.query.sigma)
+        if self.token is None or self.query is None or layers is None:
             raise SightlineError("there is nothing to export yet: expected a point of a film to be clicked first.")
         with tempfile.TemporaryDirectory(prefix="sightline-export-") as folder:
             file = Path(folder) / ("scores.png" if kind == "PNG" else "inspection.html")
             if kind == "PNG":
                 write_figure(self.token, file, _title(self.query))
             else:
-                write_page(file, _title(self.query), self.token, self.layers)
+                write_page(file, _title(self.query), self.token, layers)
             self.visit.client.send_file_download(file.name, file.read_bytes(), save_immediately=True)
 
 

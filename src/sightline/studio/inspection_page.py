@@ -18,6 +18,7 @@ from sightline.studio.inspector import LayersView, TokenView
 _CELL = 112  # pixels of a frame in a strip
 _GAP = 4
 _MAX_COLUMNS = 9  # frames in a row: more would be too small to be read beside the 3D view
+_FINER = 4  # times as fine as a strip, for a line to be drawn with smooth edges
 _LINE, _HALO, _MARK = (17, 20, 24, 255), (255, 255, 255, 190), (209, 96, 61)
 
 
@@ -64,15 +65,16 @@ def _strip(cells: list[np.ndarray], view: TokenView) -> np.ndarray:
 
 def _lines(line: np.ndarray, width: int, height: int) -> Image.Image:
     """An epipolar line on a transparent picture, so that it does not run into its neighbours."""
-    overlay = Image.new("RGBA", (width, height), (0, 0, 0, 0))
+    overlay = Image.new("RGBA", (_FINER * width, _FINER * height), (0, 0, 0, 0))
     draw = ImageDraw.Draw(overlay)
     if len(line) and np.ptp(line, axis=0).max() < 1:  # a camera that only turned sees the ray as a point
-        x, y = line[0]
-        draw.ellipse([x - 3, y - 3, x + 3, y + 3], fill=_LINE, outline=_HALO)
+        x, y = _FINER * line[0]
+        for colour, radius in ((_HALO, 3.5 * _FINER), (_LINE, 2.5 * _FINER)):
+            draw.ellipse([x - radius, y - radius, x + radius, y + radius], fill=colour)
     elif len(line):
         for colour, thickness in ((_HALO, 5), (_LINE, 2)):  # to be seen on dark and on light maps
-            draw.line([tuple(point) for point in line], fill=colour, width=thickness)
-    return overlay
+            draw.line([tuple(_FINER * point) for point in line], fill=colour, width=_FINER * thickness)
+    return overlay.resize((width, height), Image.Resampling.BOX)
 
 
 def write_figure(view: TokenView, path: Path, title: str) -> None:

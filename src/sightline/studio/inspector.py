@@ -9,12 +9,15 @@ import base64
 import io
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from sightline.errors import SightlineError
 from sightline.generation.model import Model
+
+if TYPE_CHECKING:
+    from sightline.backbones.stock import AnyPipeline
 
 View = TypeVar("View", bound="_Packed")
 NO_FORM = "This model's encoding, {name}, has no matrix M over two rays: only SCoPE with a linear E has one."
@@ -22,7 +25,8 @@ NO_FORM = "This model's encoding, {name}, has no matrix M over two rays: only SC
 
 @dataclass(frozen=True)
 class TokenQuery:
-    """Which token of which film, and where in the model. head: None is the mean over heads."""
+    """Which token of which film, and where in the model. head: None is the mean over heads. sigma: also chooses the expert of a
+    model that has two, as when it denoises."""
 
     folder: str
     frame: int
@@ -31,7 +35,6 @@ class TokenQuery:
     layer: int
     head: int | None = None
     sigma: float = 0.5
-    component: str = "transformer"
 
 
 class _Packed:
@@ -62,11 +65,13 @@ class TokenView(_Packed):
 
 @dataclass(frozen=True, eq=False)
 class LayersView(_Packed):
-    """alpha: [L, 2]. gate: [L, K] at `magnitudes`. matrix: [L, H, F, F], scale and distance: [L, H]. reciprocal: [6, 6].
+    """What one expert has learned. from_sigma: the lowest noise level at which it denoises.
 
+    alpha: [L, 2]. gate: [L, K] at `magnitudes`. matrix: [L, H, F, F], scale and distance: [L, H]. reciprocal: [6, 6].
     What the encoding does not have is None, and `note` says so in a sentence.
     """
 
+    from_sigma: float
     encoding: str
     layers: int
     heads: int
@@ -82,6 +87,7 @@ class LayersView(_Packed):
 
 def score_film(model: Model, query: TokenQuery) -> TokenView:
     """The terms of a token of a film, over all of its latent frames."""
+    from sightline.backbones.stock import expert_at
     from sightline.documents import read_json
     from sightline.generation.video_files import find_video, read_clip
     from sightline.generation.video_scores import video_score_terms
@@ -93,7 +99,7 @@ def score_film(model: Model, query: TokenQuery) -> TokenView:
     clip = read_clip(video, cameras, made["num_frames"], made["width"], made["height"], made["prompt"] or "a video")
     found = video_score_terms(
         model.pipe, clip, layer=query.layer, frame=query.frame, at=(query.x, query.y), sigma=query.sigma, head=query.head,
-        component=query.component,
+        component=expert_at(model.pipe, query.sigma),
     )  # fmt: skip
     frame, x, y = found.query
     stride = model.info.stride.frames
@@ -104,15 +110,26 @@ def score_film(model: Model, query: TokenQuery) -> TokenView:
     return TokenView(found.terms, found.attention, found.pictures, lines, found.query)
 
 
-def read_layers(model: Model, component: str = "transformer") -> LayersView:
-    """What every layer has learned; for an encoding without M, everything else."""
-    from sightline.backbones.inspect import layer_strengths, ray_form
+def read_layers(model: Model) -> list[LayersView]:
+    """What every layer of every expert has learned, the expert of the highest noise levels first."""
     from sightline.backbones.stock import experts
 
-    expert = experts(model.pipe)[component]
-    if "encoding" not in expert.config:
+    with_camera = [name for name, expert in experts(model.pipe).items() if "encoding" in expert.config]
+    if not with_camera:
         raise SightlineError("the model takes no camera: expected one with camera weights.")
-    name, notes = expert.config.encoding["name"], []
+    return [_read_expert(model.pipe, name) for name in with_camera]
+
+
+def _read_expert(pipe: AnyPipeline, component: str) -> LayersView:
+    """What every layer of an expert has learned; for an encoding without M, everything else."""
+    from sightline.backbones.inspect import layer_strengths, ray_form
+    from sightline.backbones.stock import EXPERTS, experts, lowest_sigma
+
+    expert = experts(pipe)[component]
+    name, from_sigma, notes = expert.config.encoding["name"], lowest_sigma(pipe, component), []
+    if len(experts(pipe)) > 1:
+        levels = f"{'from' if from_sigma else 'below'} {lowest_sigma(pipe, EXPERTS[0]):g}"
+        notes.append(f"These are the layers of {component}, the expert of the noise levels {levels}.")
     alpha = gate = matrix = scale = distance = reciprocal = None
     magnitudes: list[float] = []
     try:
@@ -129,6 +146,7 @@ def read_layers(model: Model, component: str = "transformer") -> LayersView:
         notes.append(NO_FORM.format(name=name))
     heads = expert.config.num_attention_heads
     return LayersView(
+        from_sigma,
         name,
         len(expert.encoding_layers),
         heads,

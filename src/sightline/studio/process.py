@@ -74,10 +74,10 @@ def score_token(model: Model, arguments: dict[str, Any], progress: Progress) -> 
 
 
 def read_weights(model: Model, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:
-    """What the weights say without a video: alphas, gates and the learned forms."""
+    """What the weights of each expert say without a video: alphas, gates and the learned forms."""
     from sightline.studio.inspector import read_layers
 
-    return read_layers(model, arguments.get("component", "transformer")).packed()
+    return {"experts": [view.packed() for view in read_layers(model)]}
 
 
 def estimate_path(model: Model, arguments: dict[str, Any], progress: Progress) -> dict[str, Any]:

@@ -166,6 +166,7 @@ class Visit(Page):
         self.generate.fill(film.name, sampling, film.name)
         self.show_film(film)
         self.generate.film_view.show(film)
+        self.inspect.suggest(film.name)
         self.notify(f"{film.name} is open in Shoot and Generate. {note}", "green")
 
     def _work_on(self, session: Session) -> None:
@@ -202,11 +203,11 @@ class Visit(Page):
             self.generate.fill(closed.film_name, closed.settings, "the closed page")
 
     def show_end(self) -> None:
-        """Say that the studio has ended; the page itself would only try to connect again."""
+        """Say that the studio has ended. The page itself only tries to connect again, which Chromium holds back after a while."""
         films = self.studio.library.folder
         with suppress(Exception):  # a page that is just being closed
             self.gui.add_modal(
-                f"The studio has ended. Finished films are in {films}. When `sightline studio` runs again, this page opens again."
+                f"The studio has ended. Finished films are in {films}. To go on, start `sightline studio` and reload this page."
             )
             self.client.flush()
 

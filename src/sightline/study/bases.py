@@ -49,17 +49,35 @@ def base_model(
 
 def copy_bases(source: Plan, plan: Plan) -> None:
     """Take the bases that another folder has trained with the same settings, where this one has none of its own yet."""
-    trained = {
-        name: source.folder / "bases" / name / "pipeline"
-        for name, base in source.study.bases.items()
-        if base.is_trained
-    }
+    trained = {name: _weights(source, name) for name, base in source.study.bases.items() if base.is_trained}
     for name, base in plan.study.bases.items():
-        target = plan.folder / "bases" / name / "pipeline"
         same = [folder for other, folder in trained.items() if source.study.bases[other] == base and folder.is_dir()]
-        if base.is_trained and same and not target.is_dir():
-            with atomic_folder(target) as temporary:
+        if base.is_trained and same and not _weights(plan, name).is_dir():
+            with atomic_folder(plan.folder / "bases" / name / "transformer") as temporary:
                 shutil.copytree(same[0], temporary, dirs_exist_ok=True)
+
+
+def _weights(plan: Plan, name: str) -> Path:
+    """The transformer of a trained base. All else in its pipeline is that of the model whose VAE and text encoder it has."""
+    folder = plan.folder / "bases" / name
+    return next(
+        (path for path in (folder / "pipeline/transformer", folder / "transformer") if path.is_dir()),
+        folder / "transformer",
+    )
+
+
+def require_base_of_results(plan: Plan, table: str) -> None:
+    """Refuse to go on where results of a table started from other weights than its base has."""
+    name = plan.study.tables[table].base
+    if not plan.study.bases[name].is_trained:
+        return
+    digest = files_digest(_weights(plan, name))
+    for result in read_results(plan.folder):
+        if result.table == table and result.failure is None and result.base != digest:
+            raise SightlineError(
+                f"{plan.folder} has results of table {table} from another base {name} than {_weights(plan, name)}: expected "
+                "rows that start from the same weights, so the base that they started from, or a new folder."
+            )
 
 
 def have_same_base(source: Plan, source_table: str, plan: Plan, table: str) -> bool:
@@ -68,9 +86,7 @@ def have_same_base(source: Plan, source_table: str, plan: Plan, table: str) -> b
     names = source.study.tables[source_table].base, plan.study.tables[table].base
     if not plan.study.bases[names[1]].is_trained:
         return True
-    folders = [
-        one.folder / "bases" / name / "pipeline/transformer" for one, name in zip((source, plan), names, strict=True)
-    ]
+    folders = [_weights(one, name) for one, name in zip((source, plan), names, strict=True)]
     return all(folder.is_dir() for folder in folders) and files_digest(folders[0]) == files_digest(folders[1])
 
 
@@ -93,7 +109,7 @@ class SameBase:
             return
         name = self._plan.study.tables[table].base
         if table not in self._known:
-            transformer = self._plan.folder / "bases" / name / "pipeline" / "transformer"
+            transformer = _weights(self._plan, name)
             is_here = self._plan.study.bases[name].is_trained and transformer.is_dir()
             self._known[table] = (files_digest(transformer), self._plan.folder) if is_here else (result.base, folder)
         digest, place = self._known[table]
@@ -110,8 +126,13 @@ def _train_base(base: Base, folder: Path, store: RenderedStore, seconds_left: fl
         raise SightlineError(
             f"bases: model is {base.model!r}, a miniature in no file: expected lab, or a lab model's folder."
         )
-    root = Path(shipped.resolve(base.model))
-    vae, text = root / "vae", root
+    # Where `layers` is given, the transformer of the model is not needed.
+    is_lab = base.model == "lab" and base.layers is not None
+    root = shipped.part("vae").parent if is_lab else Path(shipped.resolve(base.model))
+    vae, text, transformer = root / "vae", root, folder / "transformer"
+    if transformer.is_dir():  # trained by an earlier command, or taken from another folder
+        assemble(folder / "pipeline", vae, text, transformer)
+        return True
     start = base.model
     if base.layers is not None:
         start = str(folder / "start")
@@ -135,8 +156,6 @@ def _train_base(base: Base, folder: Path, store: RenderedStore, seconds_left: fl
     run = train(recipe, "latest", seconds_left, store)
     if not is_finished(checkpoint.read_state(checkpoint.list_checkpoints(run / "checkpoints")[-1]), recipe):
         return False
-    transformer = folder / "transformer"
-    if not transformer.is_dir():
-        export(run, transformer, dtype=torch.bfloat16)
+    export(run, transformer, dtype=torch.bfloat16)
     assemble(folder / "pipeline", vae, text, transformer)
     return True

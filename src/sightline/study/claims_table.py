@@ -19,7 +19,7 @@ PLOT_CAPTION = (
     "How much better the first row of each claim is, in % of the second, with 95 % intervals. Green: the claim holds; red: it "
     "does not; grey: not shown. Ticks are the figures of the paper."
 )
-
+_PAIR_LETTERS = 24  # of both rows, in one line of a plot
 
 _SEVERAL: dict[ClaimVerdict, str] = {
     "holds": "hold", "does not hold": "do not hold", "not shown": "not shown", "not measured": "not measured",
@@ -72,7 +72,7 @@ def draw_claims(judged: Sequence[JudgedClaim], file: Path) -> bool:
         if one.effect is not None:
             effect, (low, high) = one.effect
             row = IntervalRow(
-                " against ".join(one.claim.rows),
+                _pair_name(*one.claim.rows),
                 100 * effect,
                 None if low is None else 100 * low,
                 None if high is None else 100 * high,
@@ -84,6 +84,11 @@ def draw_claims(judged: Sequence[JudgedClaim], file: Path) -> bool:
         ordered = sorted(panels.items(), key=lambda item: -len(item[1]))  # those side by side are then equally high
         draw_intervals([IntervalPanel(title, rows, zero=True) for title, rows in ordered], file)
     return bool(panels)
+
+
+def _pair_name(first: str, second: str) -> str:
+    """In two lines where one would be cut."""
+    return f"{first}{' ' if len(first) + len(second) <= _PAIR_LETTERS else chr(10)}against {second}"
 
 
 def _tone(judged: JudgedClaim) -> Literal["plain", "better", "worse"]:

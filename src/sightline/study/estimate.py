@@ -10,7 +10,8 @@ from pathlib import Path
 from sightline.digests import json_digest
 from sightline.study.plan import Plan, Task, trial_digest
 from sightline.study.reuse import run_digest
-from sightline.study.study import Base, Cell, Rate, Study, merge, read_study
+from sightline.study.study import Base, Cell, Rate, Study, merge
+from sightline.study.study_file import read_study
 from sightline.study.timing import TIMED_STEPS
 from sightline.training.recipe import Recipe
 

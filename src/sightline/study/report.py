@@ -77,7 +77,7 @@ def _summary(results: Sequence[RunResult]) -> str:
     clips = {group: len(names) for run in finished for group, names in run.clips.items()}
     listed = ", ".join(f"{count} {_CLIPS.get(group, group)}" for group, count in clips.items())
     failures = f" and {failed} that could not run" if failed else ""
-    return f"{len(finished)} finished runs{failures}; clips per run: {listed or 'none'}."
+    return f"{len(finished)} finished runs{failures}{f'; clips per run: {listed}' if listed else ''}."
 
 
 def _report(title: str, sections: Sequence[Section], folder: Path) -> str:

@@ -20,7 +20,7 @@ from sightline.digests import json_digest
 from sightline.errors import SightlineError
 from sightline.files import write_atomic
 from sightline.locks import LockHeldError
-from sightline.study.bases import base_model
+from sightline.study.bases import base_model, require_base_of_results
 from sightline.study.history import development, read_history, step_seconds
 from sightline.study.measure import Measurer, new_parameters, reciprocal_shares
 from sightline.study.plan import TRIAL, Plan, Task, unfinished
@@ -54,6 +54,7 @@ class Worker:
         self.store = RenderedStore(plan.folder / "clips", between=self._seconds_left)
         self._measurer: tuple[str, Measurer] | None = None
         self.last_cell: Cell | None = None
+        self._same_base: set[str] = set()  # tables whose results started from the base that is there
 
     def measurer(self, table: str) -> Measurer:
         if self._measurer is None or self._measurer[0] != table:
@@ -68,6 +69,9 @@ class Worker:
         base = base_model(name, study.bases[name], self.plan.folder / "bases", self.store, self._seconds_left())
         if base is None:
             raise OutOfTime
+        if table not in self._same_base:
+            require_base_of_results(self.plan, table)
+            self._same_base.add(table)
         return dataclasses.replace(recipe, model=dataclasses.replace(recipe.model, base=base))
 
     def prepare(self) -> None:

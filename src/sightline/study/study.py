@@ -9,19 +9,15 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal
 
 from sightline.checks import check_seed, number, whole_number
-from sightline.documents import read_yaml
 from sightline.errors import SightlineError
 from sightline.names import plain_name
 from sightline.settings import from_dict, to_builtin
 from sightline.study.results import Group
 from sightline.training.recipe import Recipe
 
-_SHIPPED = Path(__file__).parents[1] / "studies"
-_EXPECTED = "a study in YAML"
 _WHOLE = ("encoding", "source_weights")  # settings that an override replaces as a whole
 
 
@@ -238,42 +234,3 @@ def merge(settings: dict[str, Any], overrides: dict[str, Any]) -> dict[str, Any]
         both = isinstance(value, dict) and isinstance(merged.get(name), dict) and name not in _WHOLE
         merged[name] = merge(merged[name], value) if both else value
     return merged
-
-
-def shipped_studies() -> list[str]:
-    """Names of the studies that come with the package."""
-    return sorted(file.stem for file in _SHIPPED.glob("*.yaml"))
-
-
-def find_study(name: str | Path) -> Path:
-    """The file of that path, or the shipped study of that name."""
-    path, shipped = Path(name), _SHIPPED / f"{name}.yaml"
-    for file in (path, shipped):
-        if file.is_file():
-            return file
-    raise SightlineError(
-        f"{str(name)!r} is neither a file nor a shipped study: expected a YAML file or one of {', '.join(shipped_studies())}."
-    )
-
-
-def read_study(name: str | Path) -> Study:
-    """Read a study. `extends` names another one, whose settings hold where this one has none."""
-    content: dict[str, Any] = {}
-    file, seen = find_study(name), set()
-    while True:
-        seen.add(file)
-        own = read_yaml(file, _EXPECTED)
-        content = {**own, **{name: value for name, value in content.items() if name != "extends"}}
-        extends = content.pop("extends", None)
-        if extends is None:
-            break
-        file = find_study(str(extends))
-        if file in seen:
-            raise SightlineError(f"{file}: extends leads back to it, expected a study that does not extend itself.")
-    study: Study = from_dict(Study, content, f"{find_study(name)}: ")
-    for cell in study.cells():  # a wrong setting of a row is refused now, not after hours
-        try:
-            study.row_recipe(cell)
-        except SightlineError as error:
-            raise SightlineError(f"{find_study(name)}: {error}") from None
-    return study

@@ -11,7 +11,7 @@ from sightline.evaluation.efficiency import INTEGRATIONS
 from sightline.evaluation.tables import NO_VALUE, format_number
 from sightline.study.comparison import MIN_SEEDS, MetricComparison, Summary, TableComparison
 from sightline.study.layout import Layout, layouts, metric_heading, metric_title
-from sightline.study.results import CAMERA_METRICS, COST
+from sightline.study.results import CAMERA_METRICS, COST, METRICS
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def _make_sheet(table: TableComparison, layout: Layout) -> Sheet:
     costs = [name for name in ("new_parameters", "step_seconds") if name not in layout.metrics]
     if len({summary.mean for summary in _summaries(table, "steps").values()}) > 1:
         costs.append("steps")  # equal seconds: the number of steps is then a result
-    integrations = {row: INTEGRATIONS.get(row.lower(), "") for row in table.rows if "peak_gib" in layout.metrics}
+    integrations = {row: _integration(row) for row in table.rows if "peak_gib" in layout.metrics}
     has_integration = any(integrations.values())
     head = [layout.rows, *(["Camera integration"] if has_integration else []), *map(metric_heading, layout.metrics)]
     cameras = next((name for name in layout.metrics if name in CAMERA_METRICS), None)
@@ -83,6 +83,11 @@ def _make_sheet(table: TableComparison, layout: Layout) -> Sheet:
     groups.append(("", len(head) - sum(count for _, count in groups)))
     text = ": ".join(part for part in (f"{table.study}, {table.table}", layout.title) if part)
     return Sheet(layout.name, text, head, groups, rows, numbers, _method(table), _notes(table, layout))
+
+
+def _integration(row: str) -> str:
+    """How a method takes the camera in, of a row such as "PRoPE, own branch"."""
+    return INTEGRATIONS.get(row.partition(",")[0].lower(), "")
 
 
 def _summaries(table: TableComparison, name: str) -> dict[str, Summary]:
@@ -137,13 +142,18 @@ def _numbers(
 def _method(table: TableComparison) -> str:
     rows = len([row for row in table.rows if _seeds(table, row)])
     seeds, pairs = len(table.seeds), rows * (rows - 1) // 2
+    has_clips = any(name in METRICS for name in table.metrics)
     text = (
-        f"Means with {100 * LEVEL:.0f} % intervals over clips and {seeds} seed{'s' * (seeds != 1)} ({RESAMPLES:,} bootstrap "
-        "resamples). Bold: no other row is significantly better, by the paired bootstrap with Holm's correction over the "
-        f"{pairs} pair{'s' * (pairs != 1)} of rows. The interval of a mean holds the variation between clips, which all rows "
-        "share: pairs are judged by their difference, not by the overlap of their intervals."
+        f"Means with {100 * LEVEL:.0f} % intervals over {'clips and ' * has_clips}{seeds} seed{'s' * (seeds != 1)} "
+        f"({RESAMPLES:,} bootstrap resamples). Bold: no other row is significantly better, by the paired bootstrap with Holm's "
+        f"correction over the {pairs} pair{'s' * (pairs != 1)} of rows."
     )
-    if seeds == 1:
+    if has_clips:
+        text += (
+            " The interval of a mean holds the variation between clips, which all rows share: pairs are judged by their "
+            "difference, not by the overlap of their intervals."
+        )
+    if seeds == 1 and has_clips:
         text += (
             " There is one seed: intervals and verdicts are over clips only, and say nothing about another training."
         )
