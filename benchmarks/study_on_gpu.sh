@@ -7,7 +7,8 @@
 # OUT gets two tar files in parts below 16 MiB: kept.tar.gz.00, kept.tar.gz.01, ..., with all that is needed to go on, and
 # reports.tar.gz.00, ..., with pages, tables, claims and logs. Both are there from the first seconds on, are renewed every two
 # minutes, and at last before SECONDS are over. KEPT: the folder of these parts; what is there already is not overwritten, so it
-# may be given every time. In a new checkout, clips are made again and interrupted trainings start again.
+# may be given every time. In a new checkout, clips are made again and interrupted trainings start again; reports.tar.gz then
+# lacks the pages of studies that were finished before, which `sightline study show` makes from the kept files on any machine.
 #
 #     PYTHON   the interpreter                                   JOBS     processes that share the GPU (8)
 #     STUDIES  names, or YAML files, in their order              WORK     where the folders of the studies are (outputs/study)

@@ -71,7 +71,7 @@ def in_lines(text: str, letters: int) -> str:
     """Text of several words in lines of about so many letters; at most two, the second one shortened. A unit in parentheses
     stays beside the word before it."""
     kept = shorten(text, 4 * letters).replace(" (", "\N{NO-BREAK SPACE}(")
-    first, *rest = textwrap.wrap(kept, letters, break_long_words=False) or [""]
+    first, *rest = textwrap.wrap(kept, letters) or [""]
     return "\n".join([first, shorten(" ".join(rest), letters)]) if rest else first
 
 
