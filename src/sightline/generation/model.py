@@ -38,12 +38,12 @@ class ModelOptions:
     """Camera weights: a file, a folder with one file for each expert, or a released camera model (docs/released.md), also by
     its hub id. Default: those saved with the model."""
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
-    """Data type of the transformers and the text encoder; auto is bfloat16 on a GPU and float32 elsewhere. Wan's VAE
-    always runs in float32."""
+    """Data type of the transformers and the text encoder; auto is bfloat16 on a GPU and float32 elsewhere. Wan's VAE runs in
+    float32; from `--speed fast` on, it decodes in bfloat16."""
     speed: Speed = DEFAULT_SPEED
-    """exact is diffusers' eager path, bit for bit; fast differs by rounding (fused kernels, compiled blocks where that repays,
-    VAE in bfloat16); faster adds FP8 products on newer GPUs; fastest also leaves out what changes little between steps
-    (docs/performance.md)."""
+    """exact is diffusers' eager path, bit for bit; fast differs by rounding (fused kernels, compiled blocks where that saves
+    time, decoding in bfloat16); faster adds FP8 matrix products on newer GPUs; fastest adds diffusers' first-block cache, which
+    skips most blocks in steps where little changes (docs/performance.md)."""
     offload: Literal["none", "model", "group", "sequential"] = "none"
     """Keep weights in main memory and move them to the GPU when they are needed: whole models, groups of layers while the group
     before computes, or single layers. none keeps everything on the GPU."""
