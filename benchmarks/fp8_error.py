@@ -2,7 +2,7 @@
 
     python benchmarks/fp8_error.py                  3 of 30 layers, 48 tokens, random weights
 
-Weights and inputs of the chosen layers are rounded as `narrow_linear.py` does. Printed is the RMS of the difference from the
+Weights and inputs of the chosen layers are rounded as `low_precision_linear.py` does. Printed is the RMS of the difference from the
 output in float32, over the RMS of that output.
 """
 

@@ -55,9 +55,9 @@ def test_a_level_can_be_chosen_once(bfloat16_cpu):
         set_speed(pipe, "exact")
     with pytest.raises(SightlineError, match="speed is 'quick': expected one of exact, fast, faster, fastest"):
         set_speed(tiny(), "quick")
-    for films in (-1, 2.5, True, "3"):
-        with pytest.raises(SightlineError, match=r"films is .*: expected a whole number"):
-            set_speed(tiny(), "fast", films=films)
+    for number in (-1, 2.5, True, "3"):
+        with pytest.raises(SightlineError, match=r"num_videos is .*: expected a whole number"):
+            set_speed(tiny(), "fast", num_videos=number)
 
 
 @pytest.mark.parametrize("level", ["fast", "faster", "fastest"])
@@ -144,7 +144,7 @@ def test_compilation_waits_until_it_repays(monkeypatch):
     flops = forward_flops(pipe.transformer.config, 100)
     monkeypatch.setattr(speed, "COMPILE_FROM_FLOPS", 50 * flops)
     assert not film_speed(pipe, 100, 49, False).compiled and film_speed(pipe, 100, 50, False).compiled
-    pipe.transformer._sightline_speed = speed._Setting("fast", (), 10, True)  # ten films
+    pipe.transformer._sightline_speed = speed._Setting("fast", (), 10, True)  # ten videos
     assert film_speed(pipe, 100, 5, False).compiled
     with running(pipe, FilmSpeed("fast")):
         pass

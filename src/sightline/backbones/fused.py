@@ -16,7 +16,7 @@ from diffusers.models.transformers.transformer_wan import WanAttention, WanAttnP
 from torch import Tensor, nn
 
 from sightline.backbones.attention import CameraWanAttnProcessor
-from sightline.backbones.narrow_linear import Fp8Linear
+from sightline.backbones.low_precision_linear import Fp8Linear
 from sightline.encodings.protocol import Attend, AttentionState, EncodingLayer
 from sightline.kernels import ops, usable
 

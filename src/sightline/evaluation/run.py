@@ -149,8 +149,8 @@ def work(
     if not shard:
         on_done("every clip is finished: nothing is generated, and the report is written from the existing files")
         return
-    # All films of this process, also the finished ones, so that a run that is resumed computes the same way.
-    model.films = max(1, len(run.cases.names) // processes)
+    # All videos of this process, including the finished ones, so that a resumed run computes in the same way.
+    model.num_videos = max(1, len(run.cases.names) // processes)
     _ = model.pipe  # load it here: a model that cannot be loaded is not a failure of a clip
     _require_same_weights(run, model)
     estimator = open_estimator(run.estimator)

@@ -77,7 +77,7 @@ class Model:
     processes: int = 1
     on_load: Callable[[AnyPipeline], None] = lambda pipe: None
     digests: dict[str, str] = field(default_factory=dict)  # of each component's weights, once they are loaded
-    films: int = 1  # that are going to be generated; compilation repays for many
+    num_videos: int = 1  # that will be generated; compilation saves time if there are many
     encoding: Encoding | None = None  # added untrained instead of camera weights, to measure what it costs
     _fitting: set[tuple[int, int, int, bool]] = field(default_factory=set)  # videos that were found to fit into memory
 
@@ -214,7 +214,7 @@ class Model:
         fast = self.options.speed != "exact"
         return {
             "joined": fast and offload in ("group", "sequential"),
-            "narrow_vae": fast and self.device.type == "cuda",
+            "bfloat16_vae": fast and self.device.type == "cuda",
         }
 
     def _is_usual_lab_video(self, num_frames: int, width: int, height: int) -> bool:
@@ -289,7 +289,7 @@ class Model:
         if options.speed != "exact":
             from sightline.backbones.speed import turn_on
 
-            turn_on(pipe, options.speed, self.films, device)  # before whatever wraps a module
+            turn_on(pipe, options.speed, self.num_videos, device)  # before whatever wraps a module
         for model in models:
             if options.attention is not None:
                 # diffusers also makes it the backend of every other model in the process; this context undoes that.

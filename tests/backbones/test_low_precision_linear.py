@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import sightline as sl
 from sightline import kernels
-from sightline.backbones.narrow_linear import Bfloat16Linear, Fp8Linear, to_bfloat16, to_fp8
+from sightline.backbones.low_precision_linear import Bfloat16Linear, Fp8Linear, to_bfloat16, to_fp8
 from sightline.backbones.speed import compile_blocks
 from sightline.kernels import ops, reference
 from tests.backbones.wide import output, relative, wide_model
