@@ -1,4 +1,4 @@
-"""Devices and dtypes that are given by name, refused before anything is loaded for them; and threads of the CPU."""
+"""Devices and dtypes by name, refused before anything is loaded for them; and the number of CPU threads."""
 
 from __future__ import annotations
 

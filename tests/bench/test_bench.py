@@ -134,7 +134,7 @@ def test_a_row_in_fp8_lies_close_to_the_stock_model_and_has_no_training(monkeypa
     fused_row, fp8 = (row.deviation.rms for row in result.inference.rows[1:])
     assert fused_row < 1e-5 < fp8 < 0.03
     assert result.training.rows[2].failed == "FP8 has no gradients"
-    assert run._why_no_fp8_row(Setting("5b"), False, torch.device("cpu")) == "FP8 needs a GPU of NVIDIA"
+    assert run._why_no_fp8_row(Setting("5b"), False, torch.device("cpu")) == "FP8 needs an NVIDIA GPU"
 
 
 def test_the_script_of_the_paper_s_efficiency_table(tmp_path):

@@ -122,7 +122,7 @@ def prepare(run: Run, model: Model) -> None:
         if run.has_finished_clips():
             return
     elif run.output.exists() and (not run.output.is_dir() or not is_empty(run.output)):
-        raise SightlineError(f"{run.output} is something else: expected a new folder, or that of a run to go on with.")
+        raise SightlineError(f"{run.output} is something else: expected a new folder, or that of a run to continue.")
     write_result(file, settings)
 
 
