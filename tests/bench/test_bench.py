@@ -126,7 +126,9 @@ def test_the_scripts_of_growth_and_of_profiles(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.usefixtures("quick")
 def test_a_row_in_fp8_lies_close_to_the_stock_model_and_has_no_training(monkeypatch):
-    monkeypatch.setattr(low_precision_linear, "_MIN_PARAMETERS", 2**10)  # so that the layers of a tiny model count as large
+    monkeypatch.setattr(
+        low_precision_linear, "_MIN_PARAMETERS", 2**10
+    )  # so that the layers of a tiny model count as large
     setting, rows = Setting.from_options("5b", 1, tiny=True), [("stock", "fused"), ("stock", "fused fp8 compiled")]
     result = run.bench(setting, ["inference", "training"], rows, 1, lambda line: None)
     torch._dynamo.reset()

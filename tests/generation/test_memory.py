@@ -137,7 +137,8 @@ def test_the_rehearsal_counts_what_is_alive():
 def test_the_speed_level_changes_what_a_film_needs():
     """Decoding in bfloat16 needs less, and both guidance passes of offloaded weights in one batch more."""
     usual, bfloat16, joined = (
-        estimate(WAN["TI2V-5B"], *SHOT, torch.bfloat16, **more) for more in ({}, {"bfloat16_vae": True}, {"joined": True})
+        estimate(WAN["TI2V-5B"], *SHOT, torch.bfloat16, **more)
+        for more in ({}, {"bfloat16_vae": True}, {"joined": True})
     )
     assert bfloat16.decoding < 0.6 * usual.decoding and bfloat16.weights == usual.weights
     assert joined.denoising == 2 * usual.denoising

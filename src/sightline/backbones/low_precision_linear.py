@@ -62,7 +62,7 @@ class Fp8Linear(nn.Module):
         gelu: bool = False,
         rounded: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:  # [..., N] in the dtype of x
-        """gelu: apply the tanh form of GELU to x before it is rounded. rounded: x in FP8 with its scales, where it has been rounded
+        """gelu: apply the tanh form of GELU to x before it is rounded. rounded: x in FP8 and its scales, if they are known
         already.
 
         Always call the layer instead of using its weights: offloading hooks move them to the GPU in the call.

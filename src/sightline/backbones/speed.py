@@ -35,10 +35,11 @@ from sightline.kernels import why_no_fp8, why_not
 from sightline.speed_levels import SPEEDS, Speed, check_speed
 
 _log = logging.getLogger("sightline")
-# Blocks are compiled if all videos of a run together need at least so many operations. Estimated, not measured: a compilation that
-# is cached on disk takes about 5 s, compiled blocks save about a tenth, and an H200 computes about 7e14 operations per second.
+# Blocks are compiled if all videos of a run together need at least this many operations. Estimated, not measured: a compilation
+# that is cached on disk takes about 5 s, compiled blocks save a tenth, and an H200 computes about 7e14 operations per second.
 COMPILE_FROM_FLOPS = 3e16
-# With fewer tokens than this, kernel launches limit the speed of a GPU, so two guidance passes in one batch cost little more than one.
+# With fewer tokens than this, kernel launches limit the speed of a GPU, so two guidance passes in one batch cost little more than
+# one.
 JOIN_BELOW_TOKENS = 4096
 # With fewer tokens than this, copying offloaded weights takes longer than computing with them (7e14 operations and 5e10 bytes per
 # second). Both passes in one batch then need only one copy. Estimated, not measured.

@@ -55,7 +55,7 @@ class List:
 
 @dataclass
 class Plan:
-    """Print how many trainings the studies take, and roughly how long, if they run in this order, each with --reuse of those before."""
+    """Print how many trainings studies take, and roughly how long: in this order, each with --reuse of those before it."""
 
     studies: Annotated[Positional[tuple[str, ...]], arg(metavar="STUDY ...", help_behavior_hint="")] = ()
     """Shipped studies (see list), or YAML files."""

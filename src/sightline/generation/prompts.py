@@ -45,5 +45,6 @@ def note_unused_negative_prompt(negative_prompt: str | None, guidance_scale: flo
     """Warn of a negative prompt without effect: only text guidance uses it."""
     if negative_prompt and guidance_scale <= 1:
         _log.warning(
-            "the negative prompt has no effect with guidance_scale %g: expected a guidance_scale above 1.", guidance_scale
+            "the negative prompt has no effect with guidance_scale %g: expected a guidance_scale above 1.",
+            guidance_scale,
         )

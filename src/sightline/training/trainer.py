@@ -210,7 +210,9 @@ class Trainer:
             if saves or is_last or is_stopped:
                 self.save_checkpoint()
             if is_stopped:
-                report.say(f"stopped after {self.steps_done} steps, as --stop-after asks: continue with --resume latest")
+                report.say(
+                    f"stopped after {self.steps_done} steps, as --stop-after asks: continue with --resume latest"
+                )
                 break
             if validates or is_last:
                 self.validate(report)
