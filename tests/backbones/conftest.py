@@ -11,4 +11,5 @@ def compiler_settings(tmp_path, monkeypatch):
     from torch._dynamo import config
 
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(config, "recompile_limit", config.recompile_limit)
+    with config.patch(recompile_limit=config.recompile_limit):
+        yield
