@@ -152,7 +152,7 @@ class Measure:
     """Which trajectories the model gets; a base without a camera gets none."""
     seed: int = 0
     speed: Speed = DEFAULT_SPEED
-    """Speed level of the generation (docs/performance.md): what does it cost in decibels?"""
+    """Speed level of the generation (docs/performance.md), to measure what it costs in PSNR."""
     output: Annotated[Path | None, arg(aliases=["-o"])] = None
     """A json file for all measurements."""
     base: str = "lab"
