@@ -117,7 +117,7 @@ def test_times_that_were_measured_once_say_so() -> None:
     [sheet] = make_sheets(table)
     assert not any(cell.bold for row in sheet.rows for cell in row)
     assert sheet.notes == [
-        "Without intervals and verdicts, because nothing says how they vary: denoising step (s), step (s)."
+        "Without intervals and verdicts, because their variation was not measured: denoising step (s), step (s)."
     ]
 
 

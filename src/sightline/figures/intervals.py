@@ -114,7 +114,7 @@ def _limit(rows: Sequence[IntervalRow]) -> float:
 
 
 def _mark_cut(axes: Axes, row: IntervalRow, place: float, limit: float) -> None:
-    """Arrows where a row goes on beyond the axis, and its numbers at the one on the side of its value."""
+    """Draw arrows where a row extends beyond the axis, and its numbers beside the arrow on the side of its value."""
     low, high = (row.value if end is None else end for end in (row.low, row.high))
     cut = [side for side, end in ((-1, low), (1, high)) if side * end > limit]
     for side in cut:

@@ -75,8 +75,8 @@ def require_base_of_results(plan: Plan, table: str) -> None:
     for result in read_results(plan.folder):
         if result.table == table and result.failure is None and result.base != digest:
             raise SightlineError(
-                f"{plan.folder} has results of table {table} from another base {name} than {_weights(plan, name)}: expected "
-                "rows that start from the same weights, so the base that they started from, or a new folder."
+                f"results of table {table} in {plan.folder} started from other weights than {_weights(plan, name)}: expected the "
+                "base that they started from, or a new folder."
             )
 
 
@@ -115,8 +115,8 @@ class SameBase:
         digest, place = self._known[table]
         if result.base != digest:
             raise SightlineError(
-                f"{folder} has results from another base {name} than {place}: expected rows that start from the same weights, "
-                f"which --reuse or a copy of {place / 'bases'} gives to a new folder."
+                f"results of table {table} in {folder} started from other weights than those of {place}: expected one base for "
+                f"all of them; begin a new folder with --reuse {place}, or with a copy of {place / 'bases'}."
             )
 
 

@@ -174,8 +174,8 @@ class Plan:
 
     def forget_failures(self, which: Callable[[str], bool] = lambda sentence: True) -> int:
         """Remove the files of tasks that failed, so that they are tried again: a cache may be there now, or more memory.
-        which: of the sentences that say why. Returns how many were removed."""
-        failed = [task for task in self.tasks() if which(self.failure(task) or "") and self.failure(task) is not None]
+        which: whether to remove a failure of this sentence. Returns how many were removed."""
+        failed = [task for task in self.tasks() if (sentence := self.failure(task)) is not None and which(sentence)]
         for task in failed:
             (self.task_folder(task) / (RESULT if task.rate is None else TRIAL)).unlink()
         return len(failed)

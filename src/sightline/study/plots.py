@@ -40,7 +40,7 @@ def draw_plots(table: TableComparison, runs: Sequence[RunResult], folder: Path, 
          lambda file: _draw_means(table, finished, file)),
         ("differences", f"Differences to {reference} with intervals. Green: better; red: worse; grey: no difference shown. "
          "Holm's correction for the number of pairs applies to these verdicts and not to the intervals: one that excludes 0 may "
-         "be grey. A row with arrows goes on beyond the axis; its numbers stand beside them.",
+         "be grey. A row with arrows extends beyond the axis; its numbers stand beside them.",
          lambda file: _draw_differences(table, reference, file)),
         ("verdicts", "Verdicts. The row on the left against the row above: + better, − worse, · no difference shown.",
          lambda file: _draw_verdicts(table, file)),

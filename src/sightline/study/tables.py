@@ -183,5 +183,5 @@ def _notes(table: TableComparison, layout: Layout) -> list[str]:
     untested = [name for name in untested if all(pair.verdict == "not tested" for pair in table.metrics[name].pairs)]
     if untested:
         names = ", ".join(map(metric_title, untested))
-        notes.append(f"Without intervals and verdicts, because nothing says how they vary: {names}.")
+        notes.append(f"Without intervals and verdicts, because their variation was not measured: {names}.")
     return notes + [f"{row}: {sentence}" for row, sentence in table.failures.items()]
