@@ -43,7 +43,7 @@ from sightline.video import can_write_mp4
 Row = Literal["stock", "stock-compiled", "exact", "fast", "fast-uncompiled", "faster", "fastest"]
 # What matters most comes first: a run that is stopped keeps the rows that it has.
 ROWS: tuple[Row, ...] = ("stock", "fast", "fast-uncompiled", "stock-compiled", "faster", "exact", "fastest")
-_MANY = 10**6  # films, for which compilation always repays
+_MANY = 10**6  # videos, for which compilation always saves time
 _TINY = {"num_attention_heads": 8, "attention_head_dim": 16, "num_layers": 3, "ffn_dim": 32, "text_dim": 32}
 
 
@@ -125,7 +125,7 @@ def _pipeline(config: WanConfig, row: Row, device: torch.device, offload: str) -
                     layer.alpha_q.fill_(0.3)
                     layer.alpha_k.fill_(0.3)
         level: Any = row.removesuffix("-uncompiled")
-        sl.set_speed(pipe, level, films=0 if row.endswith("-uncompiled") else _MANY)
+        sl.set_speed(pipe, level, num_videos=0 if row.endswith("-uncompiled") else _MANY)
     elif row == "stock-compiled":
         for model in experts(pipe).values():
             backend = {} if device.type == "cuda" else {"backend": "aot_eager"}

@@ -2,8 +2,8 @@
 
     python benchmarks/fp8_error.py                  3 of 30 layers, 48 tokens, random weights
 
-Weights and inputs of the chosen layers are rounded as `narrow_linear.py` does. Printed is the RMS of the difference from the
-output in float32, over the RMS of that output.
+Weights and inputs of the chosen layers are rounded as in `low_precision_linear.py`. Prints the RMS of the difference from
+the output in float32, divided by the RMS of that output.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ for one in $parts; do
         # Those of a CPU show that a compiler of this version makes one graph for all blocks.
         tests) part tests 125 env TORCHINDUCTOR_COMPILE_THREADS=1 "$python" -m pytest -q --tb=short "${several[@]}" \
             tests/backbones/test_speed_cuda.py tests/kernels/test_quantize.py tests/backbones/test_speed.py \
-            tests/backbones/test_narrow_linear.py tests/generation/test_speed.py ;;
+            tests/backbones/test_low_precision_linear.py tests/generation/test_speed.py ;;
         film) film film 440 --steps "${STEPS:-50}" ;;
         step) part step 80 "$python" -m sightline bench --model 5b --what inference --methods scope -o "$out/step" \
             --modes "fused compiled" "fused fp8 compiled" ;;

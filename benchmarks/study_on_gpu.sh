@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The lab studies of docs/study.md on one GPU, in as many commands as it takes, each within a time limit.
 #
-#     benchmarks/study_on_gpu.sh OUT SECONDS             the same command again and again, until it says that nothing is left
-#     benchmarks/study_on_gpu.sh OUT SECONDS KEPT        go on in a new checkout, with what an earlier command has left in KEPT
+#     benchmarks/study_on_gpu.sh OUT SECONDS             repeat this command until it says that nothing is left
+#     benchmarks/study_on_gpu.sh OUT SECONDS KEPT        continue in a new checkout from what an earlier command left in KEPT
 #
-# OUT gets two tar files in parts below 16 MiB: kept.tar.gz.00, kept.tar.gz.01, ..., with all that is needed to go on, and
+# OUT gets two tar files in parts below 16 MiB: kept.tar.gz.00, kept.tar.gz.01, ..., with all that is needed to continue, and
 # reports.tar.gz.00, ..., with pages, tables, claims and logs. Both are there from the first seconds on, are renewed every two
 # minutes, and at last before SECONDS are over. KEPT: the folder of these parts; what is there already is not overwritten, so it
 # may be given every time. In a new checkout, clips are made again and interrupted trainings start again; reports.tar.gz then
@@ -91,7 +91,7 @@ run() {  # a study, until it is finished or the time is nearly over
         sleep 1
         [ $SECONDS -ge $next ] && [ "$(left)" -gt $((2 * packing)) ] && { pack; next=$((SECONDS + every)); }
     done
-    { wait $pid; } 2>/dev/null && ! grep -q "trainings are left" "$work/.printed" && touch "$work/$name/done"
+    { wait $pid; } 2>/dev/null && ! grep -q "trainings left" "$work/.printed" && touch "$work/$name/done"
     cat "$work/.printed" >>"$work/$name.txt"
     rm -f "$work/.printed"
 }
@@ -115,7 +115,7 @@ for folder in (Path(sys.argv[1]) / name for name in sys.argv[2:]):
     left += not (folder / "done").is_file()
     failed = [f"    {task.name}: {sentence}" for task in tasks if (sentence := plan.failure(task)) is not None]
     print(f"{folder.name}: {f'{waiting} of {len(tasks)} trainings are left' if waiting else 'done'}", *failed, sep="\n")
-print(f"{left} of {len(sys.argv) - 2} studies are left: the same command goes on" if left else "nothing is left")
+print(f"{left} of {len(sys.argv) - 2} studies are left: the same command continues" if left else "nothing is left")
 PYTHON
 }
 

@@ -1,4 +1,4 @@
-"""Devices and dtypes that are given by name, refused before anything is loaded for them; and threads of the CPU."""
+"""Devices and dtypes by name, refused before anything is loaded for them; and the number of CPU threads."""
 
 from __future__ import annotations
 
@@ -44,10 +44,11 @@ def as_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dty
 
 
 @contextmanager
-def one_thread() -> Iterator[None]:
-    """torch on one thread of the CPU, for thousands of small operations, after each of which threads wait for each other."""
+def cpu_threads(number: int) -> Iterator[None]:
+    """torch on so many threads of the CPU. One is fastest for thousands of small operations, after each of which threads would
+    wait for each other."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    torch.set_num_threads(number)
     try:
         yield
     finally:

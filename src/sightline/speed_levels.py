@@ -9,7 +9,7 @@ from sightline.errors import SightlineError
 Speed = Literal["exact", "fast", "faster", "fastest"]
 SPEEDS: tuple[Speed, ...] = get_args(Speed)
 
-# The one place that decides what users get who do not ask. `exact` until the levels have been measured on a GPU.
+# The default of every command and function. It stays `exact` until the levels have been measured on a GPU.
 DEFAULT_SPEED: Speed = "exact"
 
 

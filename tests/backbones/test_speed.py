@@ -55,9 +55,9 @@ def test_a_level_can_be_chosen_once(bfloat16_cpu):
         set_speed(pipe, "exact")
     with pytest.raises(SightlineError, match="speed is 'quick': expected one of exact, fast, faster, fastest"):
         set_speed(tiny(), "quick")
-    for films in (-1, 2.5, True, "3"):
-        with pytest.raises(SightlineError, match=r"films is .*: expected a whole number"):
-            set_speed(tiny(), "fast", films=films)
+    for number in (-1, 2.5, True, "3"):
+        with pytest.raises(SightlineError, match=r"num_videos is .*: expected a whole number"):
+            set_speed(tiny(), "fast", num_videos=number)
 
 
 @pytest.mark.parametrize("level", ["fast", "faster", "fastest"])
@@ -108,7 +108,7 @@ def test_the_vae_s_large_convolutions_get_channels_last():
     assert not others
 
 
-def test_blocks_share_what_was_compiled_and_a_cache_stays_outside():
+def test_blocks_share_what_was_compiled_and_a_cache_stays_outside(compiler_settings):
     from torch._dynamo.testing import CompileCounter
 
     model, counter = wide_model(), CompileCounter()
@@ -127,7 +127,7 @@ def test_blocks_share_what_was_compiled_and_a_cache_stays_outside():
             assert torch.equal(output(model), exact)
 
 
-def test_many_sizes_of_video_are_compiled_in_one_process():
+def test_many_sizes_of_video_are_compiled_in_one_process(compiler_settings):
     from torch._dynamo.testing import CompileCounter
 
     model, counter = wide_model(1), CompileCounter()
@@ -138,16 +138,22 @@ def test_many_sizes_of_video_are_compiled_in_one_process():
     assert counter.frame_count == 10
 
 
-def test_compilation_waits_until_it_repays(monkeypatch):
+def test_compilation_waits_until_it_saves_time(monkeypatch):
+    from torch._dynamo.testing import CompileCounter
+
     pipe = tiny()
     pipe.transformer._sightline_speed = speed._Setting("fast", (), 1, True)
     flops = forward_flops(pipe.transformer.config, 100)
     monkeypatch.setattr(speed, "COMPILE_FROM_FLOPS", 50 * flops)
     assert not film_speed(pipe, 100, 49, False).compiled and film_speed(pipe, 100, 50, False).compiled
-    pipe.transformer._sightline_speed = speed._Setting("fast", (), 10, True)  # ten films
+    pipe.transformer._sightline_speed = speed._Setting("fast", (), 10, True)  # ten videos
     assert film_speed(pipe, 100, 5, False).compiled
-    with running(pipe, FilmSpeed("fast")):
-        pass
+    counter = CompileCounter()
+    add_one = torch.compile(lambda x: x + 1, backend=counter)
+    for compiled in (False, True):
+        with running(pipe, FilmSpeed("fast", compiled=compiled)):
+            add_one(torch.zeros(1))
+        assert counter.frame_count == int(compiled)
 
 
 def test_a_cancelled_film_leaves_no_cache_behind(bfloat16_cpu):

@@ -10,7 +10,7 @@ from torch import nn
 import sightline as sl
 from sightline.backbones import speed
 from sightline.backbones.fast_vae import decode_in_bfloat16
-from sightline.backbones.narrow_linear import Fp8Linear
+from sightline.backbones.low_precision_linear import Fp8Linear
 from sightline.backbones.speed import FilmSpeed, running, set_speed
 from sightline.backbones.stock import experts
 from sightline.backbones.tiny import tiny_by_name
@@ -61,7 +61,7 @@ def test_the_vae_decodes_in_bfloat16():
     assert relative(vae.decode(latents, return_dict=False)[0], exact) < 0.02
 
 
-def pipeline(level: str, films: int = 1, name: str = "ti2v-5b"):
+def pipeline(level: str, videos: int = 1, name: str = "ti2v-5b"):
     """Wide enough for FP8, with blocks enough for a cache, and with a camera that matters."""
     pipe = sl.attach_camera(tiny_by_name(f"tiny:{name}"), sl.Scope())
     pipe.set_progress_bar_config(disable=True)
@@ -70,7 +70,7 @@ def pipeline(level: str, films: int = 1, name: str = "ti2v-5b"):
         torch.manual_seed(0)
         wide = wake(type(model).from_config({**model.config, **width}).eval(), alpha=0.3)
         pipe.register_modules(**{part: cast_as_loaded(wide, torch.bfloat16)})
-    return set_speed(pipe.to(GPU), level, films=films)
+    return set_speed(pipe.to(GPU), level, num_videos=videos)
 
 
 def film(pipe, **options) -> np.ndarray:
@@ -80,14 +80,14 @@ def film(pipe, **options) -> np.ndarray:
     return sl.generate(pipe, image, "a room", trajectory, **options)
 
 
-@pytest.mark.parametrize("films", [1, 10**12])  # eager, and compiled
+@pytest.mark.parametrize("videos", [1, 10**12])  # eager, and compiled
 @pytest.mark.parametrize("level", SPEEDS[1:])
-def test_a_film_at_each_level_lies_close_to_the_exact_one(level, films):
-    exact, pipe = film(pipeline("exact")), pipeline(level, films)
+def test_a_film_at_each_level_lies_close_to_the_exact_one(level, videos):
+    exact, pipe = film(pipeline("exact")), pipeline(level, videos)
     fast = film(pipe)
     assert psnr(fast, exact).mean() > 30
     used = pipe.transformer._sightline_film
-    assert used.compiled == (films > 1) and used.joined and "fused kernels" in used.used
+    assert used.compiled == (videos > 1) and used.joined and "fused kernels" in used.used
     assert ("linear layers in FP8" in used.used) == (level != "fast" and why_no_fp8(GPU) is None)
     assert np.array_equal(film(pipe), fast)  # and the same again
 
@@ -103,9 +103,9 @@ def test_other_kinds_of_guidance_lie_close_to_the_exact_ones(options):
     assert psnr(film(pipeline("faster", 10**12), **options), exact).mean() > 30
 
 
-@pytest.mark.parametrize("level, films", [("fast", 1), ("faster", 10**12)])
-def test_offloaded_blocks_give_the_same_film(level, films):
-    expected, pipe = film(pipeline(level, films)), pipeline(level, films)
+@pytest.mark.parametrize("level, videos", [("fast", 1), ("faster", 10**12)])
+def test_offloaded_blocks_give_the_same_film(level, videos):
+    expected, pipe = film(pipeline(level, videos)), pipeline(level, videos)
     pipe.to("cpu")
     offload_groups(pipe, GPU)
     assert speed._is_offloaded(pipe.transformer) and not speed._is_moved_by_layer(pipe.transformer)

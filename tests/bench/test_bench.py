@@ -10,7 +10,7 @@ import torch
 from diffusers import WanTransformer3DModel
 
 from benchmarks import cost_growth, efficiency_5b, film_5b, profile_step
-from sightline.backbones import fused, narrow_linear
+from sightline.backbones import fused, low_precision_linear
 from sightline.backbones.wan_configs import TI2V_5B
 from sightline.bench import run
 from sightline.bench.clocks import medians
@@ -126,15 +126,17 @@ def test_the_scripts_of_growth_and_of_profiles(tmp_path, capsys, monkeypatch):
 
 @pytest.mark.usefixtures("quick")
 def test_a_row_in_fp8_lies_close_to_the_stock_model_and_has_no_training(monkeypatch):
-    monkeypatch.setattr(narrow_linear, "_NARROW_FROM", 2**10)  # so that the layers of a tiny model count as large
+    monkeypatch.setattr(
+        low_precision_linear, "_MIN_PARAMETERS", 2**10
+    )  # so that the layers of a tiny model count as large
     setting, rows = Setting.from_options("5b", 1, tiny=True), [("stock", "fused"), ("stock", "fused fp8 compiled")]
     result = run.bench(setting, ["inference", "training"], rows, 1, lambda line: None)
     torch._dynamo.reset()
     assert result.inference is not None and result.training is not None
-    fused_row, narrow = (row.deviation.rms for row in result.inference.rows[1:])
-    assert fused_row < 1e-5 < narrow < 0.03
+    fused_row, fp8 = (row.deviation.rms for row in result.inference.rows[1:])
+    assert fused_row < 1e-5 < fp8 < 0.03
     assert result.training.rows[2].failed == "FP8 has no gradients"
-    assert run._why_no_fp8_row(Setting("5b"), False, torch.device("cpu")) == "FP8 needs a GPU of NVIDIA"
+    assert run._why_no_fp8_row(Setting("5b"), False, torch.device("cpu")) == "FP8 needs an NVIDIA GPU"
 
 
 def test_the_script_of_the_paper_s_efficiency_table(tmp_path):

@@ -52,7 +52,8 @@ def test_processes_share_the_gpus_where_there_are_more_of_them(gpus, processes, 
 
 def test_waiting_threads_sleep_unless_the_user_says_otherwise(monkeypatch):
     monkeypatch.setattr(cli, "main", lambda: 0)
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "")  # which remembers what it was before the command sets it
+    monkeypatch.delenv("OMP_WAIT_POLICY")
     assert cli.command() == 0 and os.environ["OMP_WAIT_POLICY"] == "PASSIVE"
     monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
     assert cli.command() == 0 and os.environ["OMP_WAIT_POLICY"] == "ACTIVE"

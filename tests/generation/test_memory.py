@@ -136,9 +136,10 @@ def test_the_rehearsal_counts_what_is_alive():
 
 def test_the_speed_level_changes_what_a_film_needs():
     """Decoding in bfloat16 needs less, and both guidance passes of offloaded weights in one batch more."""
-    usual, narrow, joined = (
-        estimate(WAN["TI2V-5B"], *SHOT, torch.bfloat16, **more) for more in ({}, {"narrow_vae": True}, {"joined": True})
+    usual, bfloat16, joined = (
+        estimate(WAN["TI2V-5B"], *SHOT, torch.bfloat16, **more)
+        for more in ({}, {"bfloat16_vae": True}, {"joined": True})
     )
-    assert narrow.decoding < 0.6 * usual.decoding and narrow.weights == usual.weights
+    assert bfloat16.decoding < 0.6 * usual.decoding and bfloat16.weights == usual.weights
     assert joined.denoising == 2 * usual.denoising
-    assert narrow.device("group") < 12e9  # the GPU of 12 GB that the documentation promises
+    assert bfloat16.device("group") < 12e9  # the GPU of 12 GB that the documentation promises

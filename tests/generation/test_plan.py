@@ -110,7 +110,7 @@ def test_a_negative_prompt_that_changes_nothing_is_noted(caplog):
     make_plan(Job(), INFO)
     assert not caplog.records
     make_plan(Job(negative_prompt="blur"), INFO)
-    assert "the negative prompt has no effect with guidance_scale 1: expected one above 1" in caplog.text
+    assert "the negative prompt has no effect with guidance_scale 1: expected a guidance_scale above 1" in caplog.text
 
 
 def test_an_empty_move_is_refused():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from sightline.generation.job import Job
 from sightline.generation.model import Model, ModelOptions
@@ -41,6 +42,15 @@ def test_a_message_that_is_too_large_ends_the_connection(studio):
     address, origin = studio.address.replace("http", "ws"), studio.address.rstrip("/")
     with connect(address, origin=origin, subprotocols=[f"viser-v{viser.__version__}"], max_size=None) as page:
         assert closing_code(page, b"\xc0" * (MAX_MESSAGE_BYTES + 1)) == CloseCode.MESSAGE_TOO_BIG
+
+
+def test_a_studio_that_is_closed_gives_the_threads_back(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.cpu_count", lambda: 6)
+    threads = torch.get_num_threads()
+    studio = Studio(ModelOptions(), tmp_path, port=0, worker=stand_in_worker())
+    assert torch.get_num_threads() == 3
+    studio.close()
+    assert torch.get_num_threads() == threads
 
 
 class _Page:

@@ -62,7 +62,7 @@ def kept_of(folder: Path, work: str) -> set[str]:
 
 
 def test_it_keeps_what_is_needed_and_goes_on_elsewhere(folder: Path) -> None:
-    (folder / "printed").write_text("1 trainings are left: the same command goes on with them.\n")
+    (folder / "printed").write_text("trainings left: 1; the same command continues.\n")
     assert "2 of 2 studies are left" in call(folder, "first")
     small = {f"{name}/{file}" for name in ("one", "two") for file in ("study.json", "runs/all_SCoPE/0/result.json")}
     assert kept_of(folder, "first") == small | {"one/bases/base/transformer/a.safetensors"}  # every base once
@@ -76,7 +76,7 @@ def test_it_keeps_what_is_needed_and_goes_on_elsewhere(folder: Path) -> None:
 
 
 def test_results_of_a_base_that_is_too_large_to_keep_are_left_out_until_their_study_is_finished(folder: Path) -> None:
-    (folder / "printed").write_text("1 trainings are left: the same command goes on with them.\n")
+    (folder / "printed").write_text("trainings left: 1; the same command continues.\n")
     call(folder, "first", BASE_MIB="0.5")
     assert kept_of(folder, "first") == {"one/study.json", "two/study.json"}
     (folder / "printed").write_text("")

@@ -16,7 +16,7 @@ from diffusers.models.transformers.transformer_wan import WanAttention, WanAttnP
 from torch import Tensor, nn
 
 from sightline.backbones.attention import CameraWanAttnProcessor
-from sightline.backbones.narrow_linear import Fp8Linear
+from sightline.backbones.low_precision_linear import Fp8Linear
 from sightline.encodings.protocol import Attend, AttentionState, EncodingLayer
 from sightline.kernels import ops, usable
 
@@ -88,7 +88,7 @@ def _is_beside(layer: Any, x: Tensor) -> bool:
 
 
 def _project(attn: WanAttention, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:  # [B, N, dim] -> 3 x [B, N, dim]
-    """As diffusers does, except that the input of three layers in FP8 is rounded once."""
+    """The projections of diffusers. Where all three layers are in FP8, their input is rounded once."""
     layers = (attn.to_q, attn.to_k, attn.to_v)
     if attn.fused_projections or not all(isinstance(layer, Fp8Linear) for layer in layers):
         projected: tuple[Tensor, Tensor, Tensor] = _get_qkv_projections(attn, hidden, None)

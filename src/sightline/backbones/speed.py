@@ -1,9 +1,9 @@
-"""`sl.set_speed`: trade exactness for time. One name decides which of the fast paths a pipeline takes.
+"""`sl.set_speed`: trade exactness for time. A level decides which optimizations a pipeline uses.
 
     exact     the eager path, bit for bit that of diffusers
-    fast      fused kernels, compiled blocks where a film is long enough, the VAE's decoder in bfloat16; differs by rounding
+    fast      fused kernels, compiled blocks where that saves time, the VAE's decoder in bfloat16; differs by rounding
     faster    also matrix products in FP8
-    fastest   also a cache, which leaves out most blocks in steps where the first one changes little
+    fastest   also diffusers' first-block cache, which skips most blocks in steps where the first one changes little
 
 What a machine or a model cannot do is left out, and `describe` says what is used. On a CPU, `fast` computes the products of the
 linear layers in bfloat16, and nothing is compiled or in FP8.
@@ -28,41 +28,42 @@ from diffusers.hooks.group_offloading import _is_group_offload_enabled
 from sightline.backbones.accelerate import accelerate
 from sightline.backbones.fast_vae import decode_in_bfloat16
 from sightline.backbones.flops import forward_flops
-from sightline.backbones.narrow_linear import to_bfloat16, to_fp8
+from sightline.backbones.low_precision_linear import to_bfloat16, to_fp8
 from sightline.backbones.stock import AnyPipeline, WanImageToVideoPipeline, WanPipeline, experts
 from sightline.errors import SightlineError
 from sightline.kernels import why_no_fp8, why_not
 from sightline.speed_levels import SPEEDS, Speed, check_speed
 
 _log = logging.getLogger("sightline")
-# Operations of all films of a run from which compiled blocks repay. Estimated, not measured: a compilation that is cached on disk
-# takes about 5 s, compiled blocks save about a tenth, and an H200 computes about 7e14 operations per second.
+# Blocks are compiled if all videos of a run together need at least this many operations. Estimated, not measured: a compilation
+# that is cached on disk takes about 5 s, compiled blocks save a tenth, and an H200 computes about 7e14 operations per second.
 COMPILE_FROM_FLOPS = 3e16
-# Tokens of a pass below which a GPU waits for the launches of kernels, so that two guidance passes cost little more than one.
+# With fewer tokens than this, kernel launches limit the speed of a GPU, so two guidance passes in one batch cost little more than
+# one.
 JOIN_BELOW_TOKENS = 4096
-# Tokens of a pass below which copying offloaded weights takes longer than computing with them: 7e14 operations per second over
-# 5e10 bytes per second. Both passes in one batch then need the copy once. Estimated, not measured.
+# With fewer tokens than this, copying offloaded weights takes longer than computing with them (7e14 operations and 5e10 bytes per
+# second). Both passes in one batch then need only one copy. Estimated, not measured.
 JOIN_OFFLOADED_BELOW_TOKENS = 16384
 # Pipelines that take encoded prompts and call their transformer once for each side of guidance; those derived from them may not.
 PLAIN_PIPELINES: tuple[type, ...] = (WanPipeline, WanImageToVideoPipeline)
-MOST_SIZES = 64  # of videos for which one process compiles; more run eager
-# Relative change of the first block's residual below which the other blocks are left out (docs/records/performance.md).
+MAX_SIZES = 64  # of videos for which one process compiles; further sizes run eagerly
+# Relative change of the first block's residual below which the other blocks are skipped (docs/records/performance.md).
 CACHE_THRESHOLD = 0.15
 
 
 @dataclass(frozen=True)
 class _Setting:
-    """What `set_speed` has turned on. used: in words. films: how many are expected. compiled: whether blocks can compile."""
+    """What `set_speed` has turned on. used: in words. num_videos: how many are expected. compiled: whether blocks can compile."""
 
     speed: Speed
     used: tuple[str, ...]
-    films: int
+    num_videos: int
     compiled: bool
 
 
 @dataclass(frozen=True)
 class FilmSpeed:
-    """How one film runs. compiled: its blocks are compiled. joined: both guidance passes are one batch."""
+    """How one video is generated. compiled: its blocks are compiled. joined: both guidance passes are one batch."""
 
     speed: Speed = "exact"
     used: tuple[str, ...] = ()
@@ -80,15 +81,17 @@ class FilmSpeed:
         return {"level": self.speed, "used": list(self.used), "compiled": self.compiled, "joined_guidance": self.joined}
 
 
-def set_speed(pipe: AnyPipeline, speed: Speed, *, films: int = 1) -> AnyPipeline:
+def set_speed(pipe: AnyPipeline, speed: Speed, *, num_videos: int = 1) -> AnyPipeline:
     """Choose a speed level for a pipeline, in place, and return it. docs/performance.md says what each costs.
 
-    speed: exact, fast, faster or fastest. From exact any level can be chosen, once: the others round weights.
-    films: how many are going to be generated. With more of them, compilation repays earlier; with 0, nothing is compiled.
+    speed: exact, fast, faster or fastest. A pipeline can leave exact once, because the other levels round its weights.
+    num_videos: how many will be generated. The more there are, the sooner compilation saves time; with 0, nothing is compiled.
     Call it after the pipeline is on its device, and before offloading.
+    Where blocks can be compiled, two settings of the whole process change: TORCHINDUCTOR_CACHE_DIR is set, unless it is already,
+    and torch._dynamo.config.recompile_limit is raised to 64.
     """
-    if isinstance(films, bool) or not isinstance(films, int) or films < 0:
-        raise SightlineError(f"films is {films!r}: expected a whole number, or 0 to never compile.")
+    if isinstance(num_videos, bool) or not isinstance(num_videos, int) or num_videos < 0:
+        raise SightlineError(f"num_videos is {num_videos!r}: expected a whole number, or 0 to never compile.")
     earlier = speed_of(pipe)
     if check_speed(speed) == earlier:
         return pipe
@@ -97,30 +100,30 @@ def set_speed(pipe: AnyPipeline, speed: Speed, *, films: int = 1) -> AnyPipeline
             f"speed is {speed!r} but the pipeline runs at {earlier!r}, whose weights are rounded: expected a pipeline that is "
             "loaded anew."
         )
-    turn_on(pipe, speed, films, pipe.device)
+    turn_on(pipe, speed, num_videos, pipe.device)
     return pipe
 
 
-def turn_on(pipe: AnyPipeline, speed: Speed, films: int, device: torch.device) -> None:
-    """Turn on what the level has and the device can. device: where the pipeline is going to compute."""
+def turn_on(pipe: AnyPipeline, speed: Speed, num_videos: int, device: torch.device) -> None:
+    """Turn on what the level has and the device can do. device: where the pipeline will run."""
     level, models, used = SPEEDS.index(speed), list(experts(pipe).values()), []
     compiles = level > 0 and device.type == "cuda"
     if level >= 1 and device.type == "cuda":
         used += _fuse(models, device)
     if level >= 1 and device.type == "cpu" and cpu_has_bfloat16():
-        used += _narrow(models, to_bfloat16, "linear layers in bfloat16")
+        used += _lower_precision(models, to_bfloat16, "linear layers in bfloat16")
     if level >= 1 and isinstance(pipe.vae, AutoencoderKLWan) and (device.type == "cuda" or cpu_has_bfloat16()):
         decode_in_bfloat16(pipe.vae)
         used.append("VAE decoding in bfloat16")
     if level >= 2 and why_no_fp8(device) is None:
-        used += _narrow(models, partial(to_fp8, device=device), "linear layers in FP8")
+        used += _lower_precision(models, partial(to_fp8, device=device), "linear layers in FP8")
     if compiles:
         for model in models:
             compile_blocks(model)
     if level >= 3 and type(pipe) in PLAIN_PIPELINES:  # others may not say which side of guidance a call belongs to
         used += _cache(models)
     for model in models:
-        model._sightline_speed = _Setting(speed, tuple(used), films, compiles)
+        model._sightline_speed = _Setting(speed, tuple(used), num_videos, compiles)
 
 
 def speed_of(pipe: AnyPipeline) -> Speed:
@@ -129,12 +132,12 @@ def speed_of(pipe: AnyPipeline) -> Speed:
 
 
 def film_speed(pipe: AnyPipeline, tokens: int, passes: int, guided: bool) -> FilmSpeed:
-    """How a film of this size runs. passes: of a transformer, all steps and both sides of guidance together."""
+    """How a video of this size is generated. passes: through a transformer, over all steps and both sides of guidance."""
     setting, model = _setting(pipe), next(iter(experts(pipe).values()))
     if setting.speed == "exact":
         return FilmSpeed()
-    repays = _forward_flops(model, tokens) * passes * setting.films >= COMPILE_FROM_FLOPS
-    compiled = setting.compiled and repays and not _is_moved_by_layer(model)
+    saves_time = _forward_flops(model, tokens) * passes * setting.num_videos >= COMPILE_FROM_FLOPS
+    compiled = setting.compiled and saves_time and not _is_moved_by_layer(model)
     joined = guided and type(pipe) in PLAIN_PIPELINES
     joined = joined and getattr(model, "_parallel_config", None) is None
     few = tokens < JOIN_BELOW_TOKENS and model.device.type == "cuda"
@@ -169,10 +172,10 @@ def compile_blocks(model: Any, **options: Any) -> None:
     Unlike `compile_repeated_blocks`, this compiles what a block computes and not the hooks around it, so that caches and
     offloading of whole blocks can be added afterwards.
     """
-    # torch's own place is emptied when a machine starts; compiled code is worth keeping between runs.
+    # torch's default is a temporary folder; compiled code is worth keeping between runs.
     os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path.home() / ".cache" / "sightline" / "compiled"))
     # Blocks of a class share one function, and torch stops compiling a function after eight sizes of video.
-    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MOST_SIZES)
+    torch._dynamo.config.recompile_limit = max(torch._dynamo.config.recompile_limit, MAX_SIZES)
     for block in model.modules():
         if type(block).__name__ in (model._repeated_blocks or ()):
             block_class: Any = type(block)
@@ -211,8 +214,8 @@ def _fuse(models: list[Any], device: torch.device) -> list[str]:
     return ["fused kernels"]
 
 
-def _narrow(models: list[Any], narrow: Any, words: str) -> list[str]:
-    count = sum(narrow(model.blocks) for model in models if isinstance(model, WanTransformer3DModel))
+def _lower_precision(models: list[Any], convert: Any, words: str) -> list[str]:
+    count = sum(convert(model.blocks) for model in models if isinstance(model, WanTransformer3DModel))
     return [words] if count else []
 
 

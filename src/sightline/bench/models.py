@@ -10,7 +10,7 @@ from diffusers import WanTransformer3DModel
 from torch import Tensor
 
 from sightline.backbones.accelerate import accelerate
-from sightline.backbones.narrow_linear import to_fp8
+from sightline.backbones.low_precision_linear import to_fp8
 from sightline.backbones.sana_wm_config import SANA_WM_RELEASE, SanaWMConfig
 from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.backbones.wan_configs import FUN_5B, FUN_21_14B, I2V_A14B, TI2V_5B, WanConfig

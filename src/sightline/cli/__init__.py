@@ -32,8 +32,8 @@ FAULT, INTERRUPTED = 2, 130  # exit codes
 
 def command() -> int:
     """The entry point of the shell command: runs `main` and cleans up before the process ends."""
-    # Before torch is imported: its threads on a CPU else spin while they wait for each other, and where other programs use the
-    # cores, too, a film then takes several times as long.
+    # Before torch is imported: by default, its CPU threads spin while they wait for each other. Where other programs use the
+    # cores too, generation then takes several times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     code = main()
     distributed = sys.modules.get("torch.distributed")  # only where a verb has imported it: that takes seconds

@@ -184,7 +184,7 @@ class Measure:
         if self.clips % 4 or self.clips < 8:
             raise SightlineError(f"clips is {self.clips}: expected a multiple of 4, from 8 on.")
         camera = None if self.model == "base" else shipped.camera() if self.model == "camera" else self.model
-        pipe = set_speed(load_pipeline(self.base, camera), self.speed, films=self.clips * len(self.conditions))
+        pipe = set_speed(load_pipeline(self.base, camera), self.speed, num_videos=self.clips * len(self.conditions))
         clips = held_out_clips(self.clips, pipe.device)
         results = measure_psnr(
             pipe,

@@ -15,6 +15,7 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, arg
 
 from sightline.cli._console import print_line
+from sightline.cli._launch import clean_exit
 from sightline.generation.model import ModelOptions
 from sightline.option_types import OptionalText
 
@@ -40,17 +41,16 @@ class StudioCommand:
     """Access token: the page then opens only with ?token=... in its address."""
 
     def run(self) -> None:
-        import signal
         import threading
 
         from sightline.studio.app import Studio
 
         studio = Studio(self.options, self.output, host=self.host, port=self.port, token=self.token)
-        signal.signal(signal.SIGTERM, signal.default_int_handler)  # `kill` ends it as Ctrl-C does
-        try:
-            print_line(f"the studio is open at {studio.address} (Ctrl-C ends it)")
-            threading.Event().wait()
-        except KeyboardInterrupt:
-            print_line(f"the studio is closed; films are in {self.output}")
-        finally:
-            studio.close()
+        with clean_exit():  # `kill` ends it as Ctrl-C does
+            try:
+                print_line(f"the studio is open at {studio.address} (Ctrl-C ends it)")
+                threading.Event().wait()
+            except KeyboardInterrupt:
+                print_line(f"the studio is closed; films are in {self.output}")
+            finally:
+                studio.close()

@@ -1,7 +1,7 @@
 """sightline study: train and measure many rows and seeds alike, as the tables of the paper do.
 
-A study is a YAML file: a base, rows that differ in one thing, seeds, a budget. The same run command goes on where a stopped one
-was. docs/study.md explains it.
+A study is a YAML file: a base, rows that differ in one thing, seeds, a budget. The same run command continues a run that was
+stopped. docs/study.md explains it.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ class List:
 
 @dataclass
 class Plan:
-    """Print how many trainings studies take, and about how long in this order, each with --reuse of all before."""
+    """Print how many trainings studies take, and roughly how long: in this order, each with --reuse of those before it."""
 
     studies: Annotated[Positional[tuple[str, ...]], arg(metavar="STUDY ...", help_behavior_hint="")] = ()
     """Shipped studies (see list), or YAML files."""
     step_seconds: float = 0.045
-    """Time of a training step of the lab's base of 11 M parameters, alone on the device: here of one H200."""
+    """Seconds for a training step of the lab's base of 11 M parameters, alone on the device. The default is for one H200."""
     row_seconds: float = 60.0
-    """What each row takes before its first step, mostly to compile."""
+    """Seconds that each row needs before its first step, mostly for compilation."""
     run_seconds: float = 20.0
-    """What measuring one run takes."""
+    """Seconds that it takes to measure one run."""
     speedup: float = 6.0
-    """How many times as much as one process all of --jobs do together."""
+    """How many times faster the processes of --jobs are together than one process."""
 
     def run(self) -> None:
         from sightline.study.estimate import Pace, estimate_all
@@ -87,12 +87,12 @@ class Plan:
 
 @dataclass
 class Run:
-    """Train and measure what is not done yet. Also under torchrun: its processes then divide the runs."""
+    """Train and measure what is not done yet. Under torchrun, the processes divide the runs."""
 
     study: Annotated[Positional[str], arg(metavar="STUDY")]
     """A shipped study (see list), or a YAML file."""
     output: Annotated[Path | None, arg(aliases=["-o"], metavar="DIR", help_behavior_hint="")] = None
-    """Folder of the study; default: outputs/study/STUDY. The folder of the same study is continued."""
+    """Folder of the study; default: outputs/study/STUDY. A folder of the same study is continued."""
     jobs: int = 1
     """Processes on this machine. They share its GPU, which a small model does not fill, or take its GPUs in turn."""
     share: str = "1/1"
@@ -104,13 +104,13 @@ class Run:
     seeds: Annotated[tuple[int, ...], arg(metavar="N ...", help_behavior_hint="")] = ()
     """Other seeds than the study's. A folder may get more of them later."""
     steps: OptionalInt = None
-    """Another budget than the study's: so many steps for every run."""
+    """Another budget than the study's: this number of steps for every run."""
     seconds: OptionalFloat = None
-    """Another budget: for every run as many steps as its row takes in this time, alone on the device."""
+    """Another budget: as many steps as the row can do in this time, alone on the device."""
     stop_after: OptionalFloat = None
-    """Write checkpoints and end so many seconds after the start; the same command goes on."""
+    """Write checkpoints and stop this many seconds after the start; the same command continues."""
     reuse: Annotated[tuple[Path, ...], arg(metavar="DIR ...", help_behavior_hint="")] = ()
-    """Folders of other studies. Runs that they have done with the same settings, such as SCoPE itself, are taken from them."""
+    """Folders of other studies. Runs that they have finished with the same settings, such as SCoPE's, are copied from them."""
     keep_models: bool = False
     """Export every trained model beside its result, as runs/ROW/SEED/model."""
 
@@ -142,7 +142,7 @@ class Run:
         left = run_study(plan, jobs, stop_after, self.keep_models, self.reuse, rank, ranks)
         if rank == 0:
             if left:
-                print_line(f"{len(left)} trainings are left: the same command goes on with them.")
+                print_line(f"trainings left: {len(left)}; the same command continues.")
             _show(output)
 
 
@@ -183,7 +183,7 @@ class Claims:
     output: Annotated[Path, arg(aliases=["-o"], metavar="FILE")] = Path("outputs/study-claims.md")
     """File to write, in Markdown; the plot is written beside it, as .png."""
     of: Literal["paper", "project"] = "paper"
-    """The claims of the paper, or what this project wants of Sweep and asks about longer training."""
+    """paper: the claims of the paper. project: this project's targets for Sweep, and its questions about longer training."""
 
     def run(self) -> None:
         from sightline.files import write_atomic

@@ -74,8 +74,8 @@ _HELP = f"""usage: sightline train RECIPE [--resume latest|PATH] [--stop-after S
        sightline train plot RUN [RUN ...] [-o FILE]
 
 RECIPE is a YAML file or a shipped name ({{shipped}}).
---resume goes on from a checkpoint. --stop-after writes one and ends, so many seconds after the start of the command; the next
-command with --resume latest goes on, at the learning rate and on the clock of optimizer.max_seconds where this one stopped.
+--resume continues from a checkpoint. --stop-after writes one and ends that many seconds after the start of the command; the next
+command with --resume latest continues, with the learning rate and the clock of optimizer.max_seconds where this one stopped.
 Any setting can be overridden: sightline train debug --optimizer.max-steps 20 --output outputs/try.
 {_ENCODING_HELP}
 sightline train RECIPE --help lists the settings with the recipe's values.

@@ -122,7 +122,7 @@ def prepare(run: Run, model: Model) -> None:
         if run.has_finished_clips():
             return
     elif run.output.exists() and (not run.output.is_dir() or not is_empty(run.output)):
-        raise SightlineError(f"{run.output} is something else: expected a new folder, or that of a run to go on with.")
+        raise SightlineError(f"{run.output} is something else: expected a new folder, or that of a run to continue.")
     write_result(file, settings)
 
 
@@ -149,8 +149,8 @@ def work(
     if not shard:
         on_done("every clip is finished: nothing is generated, and the report is written from the existing files")
         return
-    # All films of this process, also the finished ones, so that a run that is resumed computes the same way.
-    model.films = max(1, len(run.cases.names) // processes)
+    # All videos of this process, including the finished ones, so that a resumed run computes in the same way.
+    model.num_videos = max(1, len(run.cases.names) // processes)
     _ = model.pipe  # load it here: a model that cannot be loaded is not a failure of a clip
     _require_same_weights(run, model)
     estimator = open_estimator(run.estimator)

@@ -75,7 +75,7 @@ def run_jobs(
     """
     shared = model.options.context_parallel != "none"
     failed, own = [], jobs if shared else jobs[rank::processes]
-    model.films = len(own)
+    model.num_videos = len(own)
     for job in own:
         try:
             if _is_finished(model, job, overwrite):

@@ -124,14 +124,14 @@ def generate(
     frames = frames.permute(0, 2, 3, 1)
     if not frames.isfinite().all():
         return as_frames(frames)  # which refuses them
-    # Rounded where they were decoded: a quarter of the bytes is moved.
+    # Rounded on the device, so that only a quarter of the bytes is copied.
     return as_frames(frames.mul(255).round().to(torch.uint8).contiguous())
 
 
 def speed_of_film(
     pipe: AnyPipeline, info: ModelInfo, trajectory: Trajectory, num_inference_steps: int, guidance_scale: float
 ) -> FilmSpeed:
-    """Which of the fast paths of `set_speed` a film along this trajectory takes."""
+    """Which optimizations of `set_speed` are used for a video along this trajectory."""
     grid = info.grid(len(trajectory), trajectory.width, trajectory.height)
     guided = guidance_scale > 1
     return film_speed(pipe, grid.num_tokens, num_inference_steps * (1 + guided), guided)

@@ -70,10 +70,10 @@ def estimate(
     camera_guidance: bool = False,
     tiled: bool = False,
     joined: bool = False,
-    narrow_vae: bool = False,
+    bfloat16_vae: bool = False,
 ) -> Estimate:
     """The memory for one video. camera_guidance: its two passes are one batch. tiled: the VAE decodes tile by tile. joined: the
-    two passes of text guidance are one batch where the film is not too large for that (`joins_offloaded`). narrow_vae: a VAE
+    two passes of text guidance are one batch where the film is not too large for that (`joins_offloaded`). bfloat16_vae: a VAE
     in float32 decodes in bfloat16."""
     info, size = ModelInfo.from_configs(configs), dtype.itemsize
     family = family_of_config(configs[""])
@@ -101,7 +101,7 @@ def estimate(
     # Wan's VAE decodes one latent frame after the other; from the third on, all of its caches are full. LTX-2's decodes all.
     frames = 3 if family.float32_vae else grid.frames * patch[0]
     shape = (1, vae.config[family.latent_channels], frames, grid.rows * patch[1], grid.columns * patch[2])
-    decoding = _decoding_peak(vae, shape) * min(sizes["vae"], 2 if narrow_vae else 4) // 4 + 2 * video
+    decoding = _decoding_peak(vae, shape) * min(sizes["vae"], 2 if bfloat16_vae else 4) // 4 + 2 * video
     return Estimate(weights, blocks, beside, pinned, denoising, decoding)
 
 

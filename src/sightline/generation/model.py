@@ -38,12 +38,12 @@ class ModelOptions:
     """Camera weights: a file, a folder with one file for each expert, or a released camera model (docs/released.md), also by
     its hub id. Default: those saved with the model."""
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
-    """Data type of the transformers and the text encoder; auto is bfloat16 on a GPU and float32 elsewhere. Wan's VAE
-    always runs in float32."""
+    """Data type of the transformers and the text encoder; auto is bfloat16 on a GPU and float32 elsewhere. Wan's VAE runs in
+    float32; from `--speed fast` on, it decodes in bfloat16."""
     speed: Speed = DEFAULT_SPEED
-    """exact is diffusers' eager path, bit for bit; fast differs by rounding (fused kernels, compiled blocks where that repays,
-    VAE in bfloat16); faster adds FP8 products on newer GPUs; fastest also leaves out what changes little between steps
-    (docs/performance.md)."""
+    """exact is diffusers' eager path, bit for bit; fast differs by rounding (fused kernels, compiled blocks where that saves
+    time, decoding in bfloat16); faster adds FP8 matrix products on newer GPUs; fastest adds diffusers' first-block cache, which
+    skips most blocks in steps where little changes (docs/performance.md)."""
     offload: Literal["none", "model", "group", "sequential"] = "none"
     """Keep weights in main memory and move them to the GPU when they are needed: whole models, groups of layers while the group
     before computes, or single layers. none keeps everything on the GPU."""
@@ -77,7 +77,7 @@ class Model:
     processes: int = 1
     on_load: Callable[[AnyPipeline], None] = lambda pipe: None
     digests: dict[str, str] = field(default_factory=dict)  # of each component's weights, once they are loaded
-    films: int = 1  # that are going to be generated; compilation repays for many
+    num_videos: int = 1  # that will be generated; compilation saves time if there are many
     encoding: Encoding | None = None  # added untrained instead of camera weights, to measure what it costs
     _fitting: set[tuple[int, int, int, bool]] = field(default_factory=set)  # videos that were found to fit into memory
 
@@ -214,7 +214,7 @@ class Model:
         fast = self.options.speed != "exact"
         return {
             "joined": fast and offload in ("group", "sequential"),
-            "narrow_vae": fast and self.device.type == "cuda",
+            "bfloat16_vae": fast and self.device.type == "cuda",
         }
 
     def _is_usual_lab_video(self, num_frames: int, width: int, height: int) -> bool:
@@ -289,7 +289,7 @@ class Model:
         if options.speed != "exact":
             from sightline.backbones.speed import turn_on
 
-            turn_on(pipe, options.speed, self.films, device)  # before whatever wraps a module
+            turn_on(pipe, options.speed, self.num_videos, device)  # before whatever wraps a module
         for model in models:
             if options.attention is not None:
                 # diffusers also makes it the backend of every other model in the process; this context undoes that.

@@ -1,4 +1,4 @@
-"""Prompts of films: each text is encoded once, however often it is used. Most films share at least the negative prompt."""
+"""Prompts: each text is encoded once, however many videos use it. Most videos share at least the negative prompt."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ def _encode(pipe: Any, text: str, max_sequence_length: int) -> Tensor:  # -> [1,
 
 
 def note_unused_negative_prompt(negative_prompt: str | None, guidance_scale: float) -> None:
-    """Warn of a negative prompt that changes nothing: only guidance on the text looks at it."""
+    """Warn of a negative prompt without effect: only text guidance uses it."""
     if negative_prompt and guidance_scale <= 1:
         _log.warning(
-            "the negative prompt has no effect with guidance_scale %g: expected one above 1 with it.", guidance_scale
+            "the negative prompt has no effect with guidance_scale %g: expected a guidance_scale above 1.",
+            guidance_scale,
         )

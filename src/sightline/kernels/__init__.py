@@ -53,7 +53,7 @@ def why_not(device: torch.device, dtype: torch.dtype) -> str | None:
 def why_no_fp8(device: torch.device) -> str | None:
     """Why matrix products cannot run in FP8 on this device, in a few words, or None if they can."""
     if device.type != "cuda" or torch.version.hip:
-        return "FP8 needs a GPU of NVIDIA"
+        return "FP8 needs an NVIDIA GPU"
     if torch.cuda.get_device_capability(device) < (9, 0):
         return "FP8 with a scale for each row needs a GPU of compute capability 9.0 or newer"
     return None

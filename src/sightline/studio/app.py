@@ -56,6 +56,7 @@ class Studio:
         self.model.require_camera()
         self.info = self.model.info
         _require_free(host, port)
+        self._threads = torch.get_num_threads()
         torch.set_num_threads(max(1, (os.cpu_count() or 2) // 2))  # previews are drawn while the worker computes
         self.worker = worker or Worker(options)
         self.jobs = FilmJobs(self.library, self.worker, self._on_job_change)
@@ -93,6 +94,7 @@ class Studio:
         time.sleep(_LAST_MESSAGE_SECONDS)
         with contextlib.redirect_stdout(io.StringIO()):
             self.server.stop()
+        torch.set_num_threads(self._threads)
         remove_leftovers(self.library.folder)
 
     # -- visitors ---------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from sightline.devices import one_thread
+from sightline.devices import cpu_threads
 from sightline.errors import SightlineError
 from sightline.evaluation.estimators.direct import Direct
 from sightline.evaluation.estimators.protocol import Hints
@@ -31,7 +31,7 @@ def estimate_film(
     commanded = film.trajectory.anchored()
     video, depth = reduced(film.frames(), depth)
     # A second thread makes it a tenth faster on idle cores, and several times slower where the page or anybody else needs them.
-    with one_thread():
+    with cpu_threads(1):
         found = Direct().estimate(video, Hints(lens=commanded, depth=depth, first=video[0]), on_progress)
     if found.trajectory is None:
         raise SightlineError(f"the path cannot be estimated: {found.failure}")

@@ -25,8 +25,8 @@ _log = logging.getLogger("sightline")
 _EXIT_TIMEOUT = 5.0  # seconds in which the process may end by itself
 _ENVIRONMENT = {  # of the process, unless the user has set it
     "TQDM_DISABLE": "1",  # the page shows the progress
-    # Threads that wait for each other sleep instead of spinning, which on cores that the page and the browser use too made a film
-    # take three times as long. The film is the same.
+    # Threads that wait for each other sleep instead of spinning. Spinning made a film take three times as long where the page
+    # and the browser use the same cores. The film is the same.
     "OMP_WAIT_POLICY": "PASSIVE",
 }
 

@@ -1,4 +1,4 @@
-"""What studies will take before any of them is run: trainings, steps and time. Each takes over what earlier ones have done."""
+"""How many trainings, steps and minutes studies will take, before any of them runs. Each reuses what earlier ones have done."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _SMALL = Base(layers=7, heads=5, ffn=1024)  # whose steps take `step_seconds`
 class Pace:
     """How fast the machine is.
 
-    step_seconds: of a training step of the lab's base of 11 M parameters, alone on the device. row_seconds: what each row takes
-    before its first step, mostly to compile. run_seconds: of measuring one run. speedup: how many times as much as one process
-    all processes do together. table_seconds: what each table needs before its first training: clips, and their encoding.
+    step_seconds: for a training step of the lab's base of 11 M parameters, alone on the device. row_seconds: for each row before
+    its first step, mostly compilation. run_seconds: to measure one run. speedup: how many times faster all processes are together
+    than one. table_seconds: for each table before its first training, to render and encode its clips.
     """
 
     step_seconds: float = 0.045

@@ -1,4 +1,4 @@
-"""Running a study: processes take the tasks that are left, until all are done. A killed study goes on where it was.
+"""Running a study: processes take the tasks that are left, until all are done. A killed study continues where it stopped.
 
 A task belongs to the process that holds its lock. Every process looks for the next task by itself, so it does not matter whether
 processes were started by --jobs, by torchrun or on several machines with one disk: none of them is in charge.
@@ -146,8 +146,8 @@ def _take(plan: Plan, worker: Worker, task: Task, locks: Path, presence: Presenc
 
 
 def _work_in_rounds(plan: Plan, jobs: int, deadline: float | None, keep_models: bool) -> None:
-    """Work in several processes; in half as many, as often as some of them had no room, and in new ones for what a lost
-    device has left."""
+    """Work in several processes. Start again with half as many if some ran out of memory, and with new ones if a process lost its
+    device and left tasks."""
     before = _FOREVER
     while True:
         statuses = _work_in_processes(plan, jobs, deadline, keep_models)
@@ -160,7 +160,7 @@ def _work_in_rounds(plan: Plan, jobs: int, deadline: float | None, keep_models: 
         elif _DEVICE_LOST not in statuses or left >= before:
             return
         before = left
-        logging.getLogger("sightline").warning("%d trainings are left: %d processes go on with them", left, jobs)
+        logging.getLogger("sightline").warning("trainings left: %d; %d processes continue", left, jobs)
 
 
 def _work_in_processes(plan: Plan, jobs: int, deadline: float | None, keep_models: bool) -> list[int | None]:

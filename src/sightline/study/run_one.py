@@ -9,13 +9,14 @@ import math
 import shutil
 import sys
 import time
-from contextlib import ExitStack, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, nullcontext, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from sightline.data.rendered_store import RenderedStore
+from sightline.devices import cpu_threads
 from sightline.digests import json_digest
 from sightline.errors import SightlineError
 from sightline.files import write_atomic
@@ -82,12 +83,9 @@ class Worker:
         done = self.plan.folder / "clips" / f"prepared-{json_digest([task.name for task in tasks])}"
         if done.is_file():
             return
-        threads = torch.get_num_threads()
-        if self.jobs > 1:
-            torch.set_num_threads(available_cores())  # the other processes wait
         cells = dict.fromkeys(task.cell for task in unfinished(self.plan, tasks))
-        is_ready = [self._prepare_cell(cell) for cell in cells]
-        torch.set_num_threads(threads)
+        with cpu_threads(available_cores()) if self.jobs > 1 else nullcontext():  # the other processes wait
+            is_ready = [self._prepare_cell(cell) for cell in cells]
         if all(is_ready):
             write_atomic(done, "")
 

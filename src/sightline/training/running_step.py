@@ -1,4 +1,4 @@
-"""A step of the optimizer that the device may still be computing while the next one is prepared."""
+"""A step of the optimizer that a GPU may still be computing while the CPU launches the next one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Measured:
-    """Numbers on their way from a device, which later work on it does not hold up."""
+    """Numbers that are copied from a GPU in the background: waiting for them does not wait for later work on the GPU."""
 
     def __init__(self, values: Tensor) -> None:  # [n]
         self._values = values.to("cpu", non_blocking=True)

@@ -210,7 +210,9 @@ class Trainer:
             if saves or is_last or is_stopped:
                 self.save_checkpoint()
             if is_stopped:
-                report.say(f"stopped after {self.steps_done} steps, as --stop-after asks: go on with --resume latest")
+                report.say(
+                    f"stopped after {self.steps_done} steps, as --stop-after asks: continue with --resume latest"
+                )
                 break
             if validates or is_last:
                 self.validate(report)
@@ -231,8 +233,8 @@ class Trainer:
         return stop_at < math.inf and mean_over_processes(stop_at - time.perf_counter(), self.accelerator) <= 0
 
     def train_step(self, batches: MicroBatches, step: int, time_fraction: float) -> tuple[Measured, float]:
-        """One step of the optimizer, which a device may still compute afterwards. Returns its loss and the norm of its gradients,
-        and its learning rate."""
+        """Launch one step of the optimizer, which a GPU may still be computing on return. Returns its loss with the norm of its
+        gradients, and its learning rate."""
         config = self.recipe.optimizer
         reduced = self.accelerator.reduce(self.backward(batches), "sum")
         norm = clip_gradients(self.trainable, config.max_grad_norm)
@@ -260,13 +262,13 @@ class Trainer:
         return loss
 
     def require_finite(self, step: int, **values: float) -> None:
-        """Stop after an optimizer step that made every weight NaN, before it is saved."""
+        """Stop if the loss or the gradient of a step is not finite, before its weights are saved."""
         for name, value in values.items():
             if not math.isfinite(value):
                 raise self.not_finite(f"the {name} is {value} at step {step}")
 
     def require_finite_weights(self) -> None:
-        """Stop before weights are saved that the last update made NaN, of which the next loss would tell."""
+        """Refuse to save weights that the last update made NaN: only the loss of the next step would show it."""
         shards = [p.to_local() if isinstance(p, DTensor) else p.detach() for p in self.trainable.values()]
         finite = torch.stack([shard.isfinite().all() for shard in shards]).all().to(torch.float32)
         if float(self.accelerator.reduce(1 - finite, "sum")):

@@ -14,7 +14,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from sightline.devices import one_thread
+from sightline.devices import cpu_threads
 from sightline.parents import end_with_parent
 from sightline.worlds.render import render_frames
 from sightline.worlds.scene import stack
@@ -48,7 +48,7 @@ def map_in_processes(function: Callable[[Item], Result], items: Sequence[Item]) 
     processes = min(_num_processes(), len(items))
     if not _shared and (len(items) < _MIN_GROUPS or processes < 2):
         for item in items:
-            with one_thread():
+            with cpu_threads(1):
                 result = function(item)
             yield result
         return

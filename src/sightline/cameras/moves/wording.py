@@ -26,7 +26,7 @@ _SPELLINGS = [
 
 
 class Aim(NamedTuple):
-    """Words that say what a move is about. They are refused with a move to which they would be news.
+    """Words that say what a move is about. They are refused with moves that they do not fit.
 
     nears: the move goes towards it. A zoom on the subject is a zoom in. leaves: the move goes away from it.
     """

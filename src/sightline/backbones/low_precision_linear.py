@@ -1,6 +1,6 @@
-"""Linear layers that compute in fewer bits than the model around them: bfloat16 on a CPU, FP8 on a GPU.
+"""Linear layers with a lower precision than the model around them: bfloat16 on a CPU, FP8 on a GPU.
 
-The stream of activations keeps its dtype. Only the operands of the matrix products are rounded, which is where the time goes.
+Activations between layers keep their dtype. Only the operands of the matrix products, which take most of the time, are rounded.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from torch import Tensor, nn
 
 from sightline.kernels import ops, reference
 
-_ALIGNMENT = 16  # FP8 products need multiples of this in both sizes
-_NARROW_FROM = 2**16  # parameters of a layer; smaller ones gain nothing
+_ALIGNMENT = 16  # in_features and out_features of an FP8 product must be multiples of this
+_MIN_PARAMETERS = 2**16  # smaller layers gain nothing
 _PROMPT = (".attn2.to_k", ".attn2.to_v")  # these run over the few tokens of the prompt
-# Nothing scales the text's attention down before it is added, so that its rounding weighs most, and it is an eighth of the work
+# The output of text cross-attention is added without a gate, so its rounding error is the largest, for an eighth of the work
 # (benchmarks/fp8_error.py).
 _TEXT = (".attn2.",)
 
@@ -45,7 +45,7 @@ class Fp8Linear(nn.Module):
     weight_scales: Tensor  # [1, N] in float32
 
     def __init__(self, linear: nn.Linear, device: torch.device) -> None:
-        """device: where the weight is rounded, which takes long on a CPU. The layer stays where it is."""
+        """device: where the weight is rounded, which is slow on a CPU. The layer stays where it is."""
         super().__init__()
         self.in_features, self.out_features = linear.in_features, linear.out_features
         place = linear.weight.device
@@ -62,9 +62,10 @@ class Fp8Linear(nn.Module):
         gelu: bool = False,
         rounded: tuple[Tensor, Tensor] | None = None,
     ) -> Tensor:  # [..., N] in the dtype of x
-        """gelu: apply the tanh form of GELU to x, while it is rounded. rounded: x in FP8, if that is known already.
+        """gelu: apply the tanh form of GELU to x before it is rounded. rounded: x in FP8 and its scales, if they are known
+        already.
 
-        All calls come here, where hooks of offloading bring the weights.
+        Always call the layer instead of using its weights: offloading hooks move them to the GPU in the call.
         """
         numbers, scales = ops.quantize_rows(x, gelu) if rounded is None else rounded
         out = ops.fp8_product(numbers, scales, self.weight, self.weight_scales, self.bias)
@@ -75,13 +76,13 @@ class Fp8Linear(nn.Module):
 
 
 def to_bfloat16(blocks: nn.Module) -> int:
-    """Let the large linear layers of a transformer's blocks compute in bfloat16; returns how many there are."""
+    """Run the large linear layers of a transformer's blocks in bfloat16; returns how many there are."""
     return _replace(blocks, Bfloat16Linear.convert, _PROMPT)
 
 
 def to_fp8(blocks: nn.Module, device: torch.device) -> int:
-    """Let the large linear layers of self-attention and feed-forward compute in FP8; returns how many there are. The weights that
-    they replace are freed. device: where the blocks are going to compute."""
+    """Run the large linear layers of self-attention and feed-forward in FP8; returns how many there are. The original weights are
+    freed. device: where the blocks will run."""
     return _replace(blocks, partial(Fp8Linear, device=device), _TEXT, _ALIGNMENT)
 
 
@@ -91,13 +92,12 @@ def _replace(
     """kept: parts of the names of layers that stay as they are."""
     count = 0
     for name, layer in list(blocks.named_modules()):
-        # Layers of other classes, and those inside of adapters, have a reason to compute as they do. The camera's small weights
-        # stay exact.
+        # Layers of other classes and those inside adapters are left alone, and the camera's small weights stay exact.
         if type(layer) is not nn.Linear or any(
             part in name for part in (*kept, "camera_encoding", ".base_layer", ".lora_")
         ):
             continue
-        if layer.weight.numel() < _NARROW_FROM or layer.in_features % alignment or layer.out_features % alignment:
+        if layer.weight.numel() < _MIN_PARAMETERS or layer.in_features % alignment or layer.out_features % alignment:
             continue
         parent, _, last = name.rpartition(".")
         setattr(blocks.get_submodule(parent), last, make(layer))

@@ -10,7 +10,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import sightline as sl
 from sightline import kernels
-from sightline.backbones.narrow_linear import Bfloat16Linear, Fp8Linear, to_bfloat16, to_fp8
+from sightline.backbones.low_precision_linear import Bfloat16Linear, Fp8Linear, to_bfloat16, to_fp8
 from sightline.backbones.speed import compile_blocks
 from sightline.kernels import ops, reference
 from tests.backbones.wide import output, relative, wide_model
@@ -55,7 +55,7 @@ def test_gelu_is_applied_while_the_input_of_a_layer_is_rounded():
 
 
 @pytest.mark.skipif(not kernels.INTERPRETED, reason="Triton's interpreter is off")
-def test_fused_kernels_fp8_and_a_compiler_agree_with_fp8_alone():
+def test_fused_kernels_fp8_and_a_compiler_agree_with_fp8_alone(compiler_settings):
     """What `faster` turns on, with the kernels in Triton's interpreter and the graph that a compiler captures."""
     model = wide_model(2)
     to_fp8(model.blocks, CPU)
