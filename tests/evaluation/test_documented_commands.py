@@ -42,6 +42,8 @@ def place(tmp_path, monkeypatch, oracle, small_weights):
     """A folder in which M is a model and WEIGHTS its camera, with small data, and small networks for the large ones."""
     monkeypatch.chdir(tmp_path)
     pipe = tiny_pipeline("ti2v-5b")
+    heads = {"num_attention_heads": 8, "attention_head_dim": 16}  # which every method of the paper can use
+    pipe.register_modules(transformer=type(pipe.transformer).from_config({**pipe.transformer.config, **heads}))
     pipe.save_pretrained("M")
     wake(sl.attach_camera(pipe, sl.Scope()).transformer, seed=0)
     sl.save_pipeline_camera(pipe, "WEIGHTS")

@@ -59,7 +59,8 @@ def lowest_sigma(pipe: AnyPipeline, component: str) -> float:
 
 def expert_at(pipe: AnyPipeline, sigma: float) -> str:
     """The component of the expert that denoises at a noise level from 0 to 1."""
-    return next(name for name in experts(pipe) if sigma >= lowest_sigma(pipe, name))
+    names = list(experts(pipe))
+    return next((name for name in names if sigma >= lowest_sigma(pipe, name)), names[-1])
 
 
 @contextmanager

@@ -207,7 +207,7 @@ class Efficiency(_Generating):
         from sightline.evaluation.efficiency_tables import write_efficiency
         from sightline.evaluation.evaluate import default_label
         from sightline.evaluation.paper import PAPER
-        from sightline.evaluation.results import Sampling
+        from sightline.evaluation.results import RESULTS, Sampling
         from sightline.evaluation.run import refuse_run_folder
 
         refuse_run_folder(self.output)
@@ -238,3 +238,8 @@ class Efficiency(_Generating):
             on_done=print_line,
         )
         print_line(write_efficiency(results, self.output))
+        if failed := [one for one in results.methods if one.failure is not None]:
+            raise SightlineError(
+                f"{len(failed)} of {len(results.methods)} methods were not measured, such as {failed[0].label}: expected all; "
+                f"{self.output / RESULTS} says why."
+            )

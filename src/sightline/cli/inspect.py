@@ -17,7 +17,7 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 from sightline.cli._console import print_line, print_table
 from sightline.errors import SightlineError
 from sightline.generation.model import Model, ModelOptions
-from sightline.option_types import OptionalFile, OptionalInt, OptionalSize
+from sightline.option_types import OptionalFile, OptionalInt, OptionalName, OptionalSize
 from sightline.parsing import parse_size
 from sightline.quiet import one_progress_bar
 
@@ -87,8 +87,8 @@ class Scores:
     """Where the query token is in its picture, as fractions of width and height."""
     sigma: float = 0.5
     """Noise level of the video, from 0 to 1."""
-    component: str = "transformer"
-    """The expert to read; transformer_2 is the low-noise one of a 14B model."""
+    component: OptionalName = None
+    """The expert to read, transformer or transformer_2; default: of two, the one that denoises at the noise level."""
     start: int = 0
     """First frame of the video to use."""
     num_frames: OptionalInt = None
@@ -102,7 +102,7 @@ class Scores:
 
     def run(self) -> None:
         from sightline.backbones.models import blocks_of
-        from sightline.backbones.stock import experts
+        from sightline.backbones.stock import expert_at, experts
         from sightline.cameras.trajectory import Trajectory
         from sightline.figures import check_figure_path, draw_score_terms
         from sightline.generation.video_files import find_video, read_clip
@@ -121,15 +121,17 @@ class Scores:
         info.require_size(width, height)
         clip = read_clip(video, cameras, num_frames, width, height, self.prompt, self.start)
         pipe = model.pipe
-        expert = experts(pipe).get(self.component)
+        component = self.component or expert_at(pipe, self.sigma)
+        expert = experts(pipe).get(component)
         layer = self.layer if self.layer is not None else (0 if expert is None else len(blocks_of(expert)) // 2)
         frame = self.frame if self.frame is not None else (num_frames - 1) // info.stride.frames
         found = video_score_terms(
             pipe, clip, layer=layer, frame=frame, at=_fractions(self.at), sigma=self.sigma, head=self.head,
-            component=self.component, seed=self.seed,
+            component=component, seed=self.seed,
         )  # fmt: skip
         which = "mean over heads" if self.head is None else f"head {self.head}"
-        title = f"attention scores of {video.name}: layer {layer}, {which}, noise level {self.sigma:g}"
+        where = f"{component}, layer {layer}" if len(experts(pipe)) > 1 else f"layer {layer}"
+        title = f"attention scores of {video.name}: {where}, {which}, noise level {self.sigma:g}"
         draw_score_terms(found.pictures, found.terms, found.query, self.output, title)
         spreads = [(name, f"{values.std():.4g}", f"{abs(values).max():.4g}") for name, values in found.terms.items()]
         print_table("terms over all tokens of the video", ("term", "standard deviation", "largest"), spreads)

@@ -10,7 +10,7 @@ import torch
 
 from sightline.backbones.families import LTX2, SKYREELS_V2, WAN, family_of
 from sightline.backbones.inspect import score_terms
-from sightline.backbones.stock import AnyPipeline, experts
+from sightline.backbones.stock import AnyPipeline, expert_at, experts
 from sightline.checks import check_seed, number
 from sightline.data.clip import Clip
 from sightline.data.encode import MAX_SEQUENCE_LENGTH, ClipEncoder, pad_text
@@ -51,14 +51,15 @@ def video_score_terms(
     at: tuple[float, float] = (0.5, 0.5),  # x, y in its picture, as fractions
     sigma: float = 0.5,
     head: int | None = None,
-    component: str = "transformer",
+    component: str | None = None,
     seed: int = 0,
 ) -> VideoScoreTerms:
     """Terms A to D of the attention logits from one token to all tokens of a video.
 
     sigma: the noise level, 0 without noise and 1 for noise alone. The first frame stays clean, as in image-to-video. head: None
-    takes the mean over heads. component: the expert of a model that has two.
+    takes the mean over heads. component: the expert of a model that has two; None takes the one that denoises at this level.
     """
+    component = component or expert_at(pipe, sigma)
     if component not in experts(pipe):
         raise SightlineError(f"component is {component!r}: expected one of {', '.join(experts(pipe))}.")
     if not 0 <= number("sigma", sigma) <= 1:

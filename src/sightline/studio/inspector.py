@@ -87,7 +87,6 @@ class LayersView(_Packed):
 
 def score_film(model: Model, query: TokenQuery) -> TokenView:
     """The terms of a token of a film, over all of its latent frames."""
-    from sightline.backbones.stock import expert_at
     from sightline.documents import read_json
     from sightline.generation.video_files import find_video, read_clip
     from sightline.generation.video_scores import video_score_terms
@@ -99,7 +98,6 @@ def score_film(model: Model, query: TokenQuery) -> TokenView:
     clip = read_clip(video, cameras, made["num_frames"], made["width"], made["height"], made["prompt"] or "a video")
     found = video_score_terms(
         model.pipe, clip, layer=query.layer, frame=query.frame, at=(query.x, query.y), sigma=query.sigma, head=query.head,
-        component=expert_at(model.pipe, query.sigma),
     )  # fmt: skip
     frame, x, y = found.query
     stride = model.info.stride.frames
