@@ -141,20 +141,18 @@ def test_gradients_agree_with_checkpointing_too(encoding, tokens):
 
 
 @pytest.mark.parametrize("kind, per_token", [("ti2v-5b", True), ("i2v-a14b", False)])
-def test_blocks_compile_whole_and_share_their_code(kind, per_token, tokens):
+def test_blocks_compile_whole_and_share_their_code(kind, per_token, tokens, fresh_compiler):
     _, fast = pair(kind, Scope())
     expected = run(fast, tokens, per_token_time=per_token)
-    torch._dynamo.reset()
     counter = CompileCounterWithBackend("aot_eager")
     fast.compile_repeated_blocks(fullgraph=True, backend=counter)
     assert apart(run(fast, tokens, per_token_time=per_token), expected) < 1e-6
     assert counter.frame_count == 1  # not one for each block
 
 
-def test_a_model_compiled_as_a_whole(tokens):
+def test_a_model_compiled_as_a_whole(tokens, fresh_compiler):
     _, fast = pair(encoding=Scope())
     expected = run(fast, tokens, per_token_time=True)
-    torch._dynamo.reset()
     compiled = torch.compile(fast, backend="aot_eager")
     assert apart(run(compiled, tokens, per_token_time=True), expected) < 1e-5
 

@@ -18,9 +18,8 @@ from tests.conftest import TOLERANCE, model_inputs, wake
 
 @pytest.mark.parametrize("encoding", ["scope", "cameractrl"])  # cameractrl has an embed stage
 @pytest.mark.parametrize("with_camera", [False, True])
-def test_a_model_compiled_as_a_whole_is_one_graph_and_compiled_once(tokens, encoding, with_camera):
+def test_a_model_compiled_as_a_whole_is_one_graph_and_compiled_once(tokens, encoding, with_camera, fresh_compiler):
     model = CameraWanTransformer3DModel.from_transformer(tiny_transformer(), get_encoding(encoding)()).eval()
-    torch.compiler.reset()
     counter = CompileCounter()
     compiled = torch.compile(model, backend=counter, fullgraph=True)
     for seed in range(3):

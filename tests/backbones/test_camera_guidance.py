@@ -45,7 +45,7 @@ def test_guidance_of_one_is_no_guidance_bit_for_bit_and_at_no_cost(model, tokens
     assert calls == [1] * 4
 
 
-def test_guided_calls_compile_whole(model, tokens):
+def test_guided_calls_compile_whole(model, tokens, fresh_compiler):
     inputs = model_inputs(model)
     expected = predict(model, inputs, camera=tokens, camera_guidance_scale=2.0)
     copied = CameraWanTransformer3DModel.from_config(model.config)

@@ -55,7 +55,7 @@ def test_gelu_is_applied_while_the_input_of_a_layer_is_rounded():
 
 
 @pytest.mark.skipif(not kernels.INTERPRETED, reason="Triton's interpreter is off")
-def test_fused_kernels_fp8_and_a_compiler_agree_with_fp8_alone(compiler_settings):
+def test_fused_kernels_fp8_and_a_compiler_agree_with_fp8_alone(fresh_compiler):
     """What `faster` turns on, with the kernels in Triton's interpreter and the graph that a compiler captures."""
     model = wide_model(2)
     to_fp8(model.blocks, CPU)

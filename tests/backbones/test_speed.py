@@ -108,7 +108,7 @@ def test_the_vae_s_large_convolutions_get_channels_last():
     assert not others
 
 
-def test_blocks_share_what_was_compiled_and_a_cache_stays_outside(compiler_settings):
+def test_blocks_share_what_was_compiled_and_a_cache_stays_outside(fresh_compiler):
     from torch._dynamo.testing import CompileCounter
 
     model, counter = wide_model(), CompileCounter()
@@ -127,7 +127,7 @@ def test_blocks_share_what_was_compiled_and_a_cache_stays_outside(compiler_setti
             assert torch.equal(output(model), exact)
 
 
-def test_many_sizes_of_video_are_compiled_in_one_process(compiler_settings):
+def test_many_sizes_of_video_are_compiled_in_one_process(fresh_compiler):
     from torch._dynamo.testing import CompileCounter
 
     model, counter = wide_model(1), CompileCounter()

@@ -162,7 +162,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(tokens):
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", *(["inductor"] if shutil.which("g++") else [])])
-def test_compiled_blocks_give_the_same_result(tokens, backend):
+def test_compiled_blocks_give_the_same_result(tokens, backend, fresh_compiler):
     model = wake(retrofit())
     inputs = model_inputs(model, per_token_time=True)
     expected, without = run(model, inputs, tokens), run(model, inputs)
@@ -172,7 +172,7 @@ def test_compiled_blocks_give_the_same_result(tokens, backend):
         torch.testing.assert_close(run(model, inputs), without, atol=TOLERANCE[torch.float32], rtol=1e-4)
 
 
-def test_a_model_compiled_as_a_whole_gives_the_same_result(tokens):
+def test_a_model_compiled_as_a_whole_gives_the_same_result(tokens, fresh_compiler):
     model = wake(retrofit())
     inputs = model_inputs(model)
     expected = run(model, inputs, tokens)
