@@ -45,7 +45,7 @@ def as_dtype(dtype: str | torch.dtype | None, device: torch.device) -> torch.dty
 
 @contextmanager
 def cpu_threads(number: int) -> Iterator[None]:
-    """torch on so many threads of the CPU. One is fastest for thousands of small operations, after each of which threads would
+    """torch on this number of CPU threads. One is fastest for thousands of small operations, after each of which threads would
     wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(number)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from sightline.study.study import Base, Measure, Row, Study, TableConfig
+from sightline.study.study import Base, Measure, Rate, Row, Study, TableConfig
 from sightline.training.recipe import DataConfig, ModelConfig, ObjectiveConfig, OptimizerConfig, Recipe
 
 CLIPS = "worlds:orbit?clips=7&unit=metre"
@@ -47,3 +49,15 @@ def small(small_recipe):
             ("loss",), loss_clips=1, videos=1, poses=1, loops=1, num_inference_steps=1, batch_size=3, history=1
         ),
     )
+
+
+@pytest.fixture(scope="session")
+def quick(small):
+    """One row that runs."""
+    return dataclasses.replace(small, rows={"SCoPE": small.rows["SCoPE"]})
+
+
+def longer(quick, **settings):
+    """Two tables that differ in the budget of their runs."""
+    tables = {"once": quick.tables["all"], "twice": dataclasses.replace(quick.tables["all"], budget_scale=2.0)}
+    return dataclasses.replace(quick, tables=tables, rates=(Rate(2e-3), Rate(1e-3)), sweep_steps=1, **settings)

@@ -7,30 +7,22 @@ import os
 import shutil
 import signal
 import sys
-from pathlib import Path
 
 import pytest
-import torch
-from safetensors.torch import save_file
 
-from sightline.backbones import shipped
-from sightline.backbones.weights_digest import files_digest
-from sightline.data.rendered_store import RenderedStore
 from sightline.data.sources import open_sources
 from sightline.errors import SightlineError
-from sightline.lab.models import lab_transformer
-from sightline.settings import from_dict, to_builtin
-from sightline.study import bases, measure, run_one, videos
+from sightline.study import measure, run_one, videos
 from sightline.study.losses import require_clips_for_rates
 from sightline.study.merge import merge_shares
 from sightline.study.plan import Plan, Share, Task, read_plan
 from sightline.study.results import RunResult, read_results
 from sightline.study.reuse import reuse_results
 from sightline.study.run import run_study
-from sightline.study.study import Cell, Rate, Row, TableConfig, merge
+from sightline.study.study import Cell, Rate, Row, TableConfig
 from sightline.study.study_file import read_study, shipped_studies
 from sightline.training import checkpoint, trainer
-from sightline.training.recipe import Recipe
+from tests.study.conftest import longer
 
 
 def measured(folder):
@@ -39,11 +31,6 @@ def measured(folder):
         (one.table, one.row, one.seed, one.clips, one.metrics, one.history, one.facts, one.learning_rate, one.failure)
         for one in read_results(folder)
     ]
-
-
-@pytest.fixture(scope="module")
-def quick(small):
-    return dataclasses.replace(small, rows={"SCoPE": small.rows["SCoPE"]})
 
 
 @pytest.fixture(scope="module")
@@ -119,12 +106,6 @@ def test_a_row_that_another_study_has_done_is_taken_from_it(quick, tmp_path):
     assert reuse_results(other, [tmp_path / "one"]) == 0
 
 
-def longer(quick, **settings):
-    """Two tables that differ in the budget of their runs."""
-    tables = {"once": quick.tables["all"], "twice": dataclasses.replace(quick.tables["all"], budget_scale=2.0)}
-    return dataclasses.replace(quick, tables=tables, rates=(Rate(2e-3), Rate(1e-3)), sweep_steps=1, **settings)
-
-
 def test_tables_with_another_budget_share_the_trials_of_their_rows(quick, tmp_path):
     plan = Plan(longer(quick, seeds=(0,)), "quick", tmp_path)
     assert [task.cell.table for task in plan.tasks() if task.rate] == ["once", "once"]
@@ -133,20 +114,6 @@ def test_tables_with_another_budget_share_the_trials_of_their_rows(quick, tmp_pa
     once, twice = read_results(tmp_path)
     assert (once.cost["steps"], twice.cost["steps"]) == (2.0, 4.0)
     assert once.facts["sweep/0.002x1"] == twice.facts["sweep/0.002x1"] and once.metrics != twice.metrics
-
-
-def test_trials_of_another_study_are_taken_if_its_base_is_the_same(quick, tmp_path):
-    study = longer(quick, bases={"base": bases.Base("lab", recipe="lab-pretrain")})
-    one, two, three = (Plan(study, name, tmp_path / name) for name in ("one", "two", "three"))
-    for plan, value in ((one, 1.0), (three, 3.0)):
-        plan.write_study()
-        write_base(plan.folder, value)
-    trial = next(task for task in one.tasks() if task.rate)
-    (one.task_folder(trial)).mkdir(parents=True)
-    (one.task_folder(trial) / "trial.json").write_text('{"loss": 0.5}')
-    reuse_results(two, [one.folder])
-    reuse_results(three, [one.folder])
-    assert two.trials(trial.cell) == {trial.rate: 0.5} and three.trials(trial.cell) == {}
 
 
 def test_equal_time_is_as_many_steps_as_fit_into_it(quick, tmp_path):
@@ -273,22 +240,6 @@ def test_a_trial_of_a_learning_rate_is_validated_at_its_end_only(quick, tmp_path
     assert [step for output, step in steps if "runs" in output] == [1, 2]
 
 
-def test_a_base_is_trained_with_checkpoints_on_the_way(small_recipe, tmp_path, monkeypatch):
-    recipes = []
-
-    def train(recipe, *_):
-        recipes.append(recipe)
-        raise SightlineError("enough")
-
-    monkeypatch.setattr(bases, "train", train)
-    overrides = {"optimizer": {"max_steps": 40}, "checkpointing_steps": 100000, "validation": {"num_videos": 2}}
-    with pytest.raises(SightlineError, match="enough"):
-        bases.base_model("base", bases.Base("lab", str(small_recipe), overrides), tmp_path, RenderedStore(tmp_path))
-    (recipe,) = recipes
-    assert recipe.checkpointing_steps == 4 and recipe.validation.num_videos == 0
-    assert recipe.checkpoints_total_limit == 1 and recipe.report_to == "none"
-
-
 def test_every_seed_has_times_of_its_own(quick, tmp_path):
     study = dataclasses.replace(quick, steps=1, measure=dataclasses.replace(quick.measure, time=True, groups=()))
     run_study(Plan(study, "quick", tmp_path))
@@ -332,61 +283,6 @@ def test_shipped_studies_have_clips_for_learning_rates(name):
     require_clips_for_rates(study, list(study.tables))
 
 
-def write_base(folder, value):
-    """A base that a study has trained, and the digest of its weights."""
-    transformer = folder / "bases/base/pipeline/transformer"
-    transformer.mkdir(parents=True, exist_ok=True)
-    save_file({"weight": torch.full((2,), value)}, transformer / "model.safetensors")
-    return files_digest(transformer)
-
-
-def test_results_of_different_bases_are_not_joined(quick, tmp_path):
-    study = dataclasses.replace(quick, bases={"base": bases.Base("lab", recipe="lab-pretrain")})
-    plans = [Plan(study, "quick", tmp_path / name) for name in ("one", "two")]
-    for seed, plan in enumerate(plans):
-        plan.write_study()
-        digest = write_base(plan.folder, float(seed))
-        result = RunResult("quick", "SCoPE", seed, "all", {"loss": ["a"]}, {"loss": [0.5]}, base=digest)
-        result.write(plan.folder / f"runs/all_SCoPE/{seed}")
-    for call in (
-        lambda: merge_shares([plan.folder for plan in plans], tmp_path / "merged"),
-        lambda: reuse_results(plans[0], [plans[1].folder]),
-    ):
-        with pytest.raises(
-            SightlineError, match=r"results of table all in .*two started from other weights than those of .*one"
-        ):
-            call()
-    assert not (tmp_path / "merged").exists()
-
-
-def test_a_run_does_not_go_on_from_another_base(quick, tmp_path):
-    study = dataclasses.replace(quick, bases={"base": bases.Base("lab", recipe="lab-pretrain")})
-    plan = Plan(study, "quick", tmp_path)
-    plan.write_study()
-    digest = write_base(plan.folder, 1.0)
-    RunResult("quick", "SCoPE", 0, "all", base=digest).write(plan.folder / "runs/all_SCoPE/0")
-    run_one.Worker(plan).measurer("all")
-    write_base(plan.folder, 2.0)
-    with pytest.raises(
-        SightlineError, match=r"results of table all in .* started from other weights than .*transformer"
-    ):
-        run_one.Worker(plan).measurer("all")
-
-
-def test_a_base_is_made_again_from_its_transformer_alone(tmp_path, monkeypatch):
-    """As on another machine, whose checkout may lack the transformer of the lab model."""
-    for name in ("vae", "text_encoder", "tokenizer"):
-        (tmp_path / "weights/base").mkdir(parents=True, exist_ok=True)
-        (tmp_path / "weights/base" / name).symlink_to(shipped.part(name))
-    monkeypatch.setattr(shipped, "_WEIGHTS", tmp_path / "weights")
-    transformer = lab_transformer(1, 1, 8).to(torch.bfloat16)
-    transformer.save_pretrained(tmp_path / "bases/base/transformer")
-    base = bases.Base("lab", recipe="lab-pretrain", layers=1)
-    pipeline = bases.base_model("base", base, tmp_path / "bases", RenderedStore(tmp_path))
-    assert files_digest(Path(pipeline) / "transformer") == files_digest(tmp_path / "bases/base/transformer")
-    assert not (tmp_path / "bases/base/run").exists()
-
-
 def test_reuse_links_the_clips(quick, tmp_path):
     one, two = (Plan(quick, name, tmp_path / name) for name in ("one", "two"))
     one.write_study()
@@ -400,19 +296,6 @@ def test_reuse_links_the_clips(quick, tmp_path):
         "a.safetensors": "its own",
         "b.safetensors": "rendered",
     }
-
-
-def test_reuse_takes_the_base_too(quick, tmp_path):
-    study = dataclasses.replace(quick, bases={"base": bases.Base("lab", recipe="lab-pretrain")})
-    one, two = (Plan(study, "quick", tmp_path / name) for name in ("one", "two"))
-    one.write_study()
-    digest = write_base(one.folder, 1.0)
-    RunResult("quick", "SCoPE", 0, "all", base=digest).write(one.folder / "runs/all_SCoPE/0")
-    assert reuse_results(two, [one.folder]) == 1
-    assert files_digest(two.folder / "bases/base/transformer") == digest
-    other = dataclasses.replace(study, bases={"base": bases.Base("lab", layers=7, recipe="lab-pretrain")})
-    assert reuse_results(Plan(other, "other", tmp_path / "three"), [one.folder]) == 0
-    assert not (tmp_path / "three/bases").exists()
 
 
 @pytest.mark.parametrize("module, name", [(measure, "held_out_losses"), (measure, "estimate_all"), (videos, "_encode")])
@@ -436,20 +319,6 @@ def test_a_study_stops_between_the_parts_of_its_work(quick, tmp_path, monkeypatc
         assert len(run_study(plan, stop_after=1e6)) == 1 and len(calls) == 1
     monkeypatch.setattr(run_one.time, "perf_counter", perf_counter)
     assert run_study(plan) == [] and read_results(tmp_path)[0].failure is None
-
-
-@pytest.mark.parametrize("name", ["main", "scale"])
-def test_bases_and_rows_share_their_rendered_clips(name):
-    study = read_study(name)
-
-    def clips(data):
-        sources = [str(source.in_metres().settings()) for source in open_sources(data.sources)]
-        return sources, (data.num_frames, data.stride, data.width, data.height, data.held_out_fraction, data.near_depth)
-
-    for base in study.bases.values():
-        trained = merge(dataclasses.asdict(Recipe.from_yaml(base.recipe)), base.overrides)
-        data = from_dict(Recipe, to_builtin(trained), "").data
-        assert all(clips(study.shared_recipe(table).data) == clips(data) for table in study.tables)
 
 
 @pytest.mark.parametrize("name", [name for name in shipped_studies() if not name.endswith("-5b") and name != "debug"])

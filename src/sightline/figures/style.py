@@ -68,7 +68,7 @@ def tick_name(name: str) -> str:
 
 
 def in_lines(text: str, letters: int) -> str:
-    """Text of several words in lines of about so many letters; at most two, the second one shortened. A unit in parentheses
+    """Text of several words in at most two lines of about this many letters, the second one shortened. A unit in parentheses
     stays beside the word before it."""
     kept = shorten(text, 4 * letters).replace(" (", "\N{NO-BREAK SPACE}(")
     first, *rest = textwrap.wrap(kept, letters) or [""]
@@ -76,7 +76,7 @@ def in_lines(text: str, letters: int) -> str:
 
 
 def shorten(text: str, letters: int) -> str:
-    """At most so many letters, without the halves of characters that no font can draw."""
+    """At most this many letters, without the halves of characters that no font can draw."""
     text = text.encode("utf-8", "replace").decode()
     return text if len(text) <= letters else f"{text[: letters - 3].rstrip()}..."
 
