@@ -7,25 +7,28 @@ idle. Without a cache, only its resampling layers behave differently; `prepare` 
 from __future__ import annotations
 
 from types import MethodType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from diffusers import AutoencoderKLWan
 from diffusers.models.autoencoders.autoencoder_kl_wan import WanResample, patchify, unpatchify
-from torch import Tensor
+from torch import Tensor, nn
+
+Module = TypeVar("Module", bound=nn.Module)
 
 
-def prepare(vae: AutoencoderKLWan) -> AutoencoderKLWan:
-    """Make the resampling layers process whole clips when they are called without a cache. Changes `vae` and returns it;
-    its own encode and decode, which use a cache, work as before."""
+def prepare(vae: Module) -> Module:
+    """Make the resampling layers of a VAE, or of its encoder, process whole clips when they are called without a cache. Changes
+    `vae` and returns it; its own encode and decode, which use a cache, work as before."""
     for layer in vae.modules():
         if isinstance(layer, WanResample):
             layer.forward = MethodType(_resample, layer)
     return vae
 
 
-def encode(vae: AutoencoderKLWan, video: Tensor) -> Tensor:  # [B, 3, 4n + 1, H, W] in -1..1 -> [B, z, n + 1, h, w]
-    """The mean of the posterior, as `vae.encode(video).latent_dist.mode()` of a prepared VAE."""
+def encode(vae: Any, video: Tensor) -> Tensor:  # [B, 3, 4n + 1, H, W] in -1..1 -> [B, z, n + 1, h, w]
+    """The mean of the posterior, as `vae.encode(video).latent_dist.mode()`. vae: anything with the config, the encoder and the
+    quant_conv of a prepared VAE."""
     patches = patchify(video, vae.config.patch_size or 1)
     mean: Tensor = vae.quant_conv(vae.encoder(patches)).chunk(2, dim=1)[0]
     return mean

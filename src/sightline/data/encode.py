@@ -12,8 +12,9 @@ import torch
 from diffusers import AutoencoderKLWan, DiffusionPipeline
 from torch import Tensor
 
-from sightline.backbones import shipped, whole_sequence
+from sightline.backbones import shipped
 from sightline.backbones.families import family_of, require_family, token_stride
+from sightline.backbones.fast_vae import WholeClipEncoder
 from sightline.backbones.model_io import io_of_family
 from sightline.backbones.pipelines import load_vae, transformer_config
 from sightline.backbones.stock import EXPERTS, SAFETENSORS, STOCK_PIPELINES, model_errors
@@ -70,6 +71,7 @@ class ClipEncoder:
         takes = self.family.takes(pipe.config, config, pipe.vae.config)
         self.has_condition = "text" not in takes and not pipe.config.get("expand_timesteps")
         self.has_wan_vae = isinstance(pipe.vae, AutoencoderKLWan)
+        self._whole_clip_encoders: dict[tuple[torch.device, torch.dtype], WholeClipEncoder] = {}  # the one used last
 
     def check_shape(self, num_frames: int, width: int, height: int) -> None:
         """Refuse clips that do not fill whole tokens."""
@@ -98,11 +100,17 @@ class ClipEncoder:
             posterior = vae.encode(video.to(vae.device, vae.dtype)).latent_dist
         return self._normalized(posterior.mode().float())
 
-    @torch.no_grad()
-    def latents_of_whole_clips(self, video: Tensor) -> Tensor:  # [B, 3, T, H, W] in -1..1 -> [B, C, t, h, w]
-        """The same, all frames at once: faster for small clips on a GPU, with the memory of all frames' features."""
-        vae = whole_sequence.prepare(self.pipe.vae)
-        return self._normalized(whole_sequence.encode(vae, video.to(vae.device, vae.dtype)).float())
+    def latents_of_whole_clips(
+        self, video: Tensor, dtype: torch.dtype = torch.float32
+    ) -> Tensor:  # [B, 3, T, H, W] in -1..1 -> [B, C, t, h, w]
+        """The same, all frames at once: faster for small clips on a GPU, with the memory of all frames' features.
+
+        dtype: of the encoder. In bfloat16 the latents differ by less than 1 % of their spread.
+        """
+        key = self.pipe.vae.device, dtype
+        if key not in self._whole_clip_encoders:
+            self._whole_clip_encoders = {key: WholeClipEncoder(self.pipe.vae, dtype)}
+        return self._normalized(self._whole_clip_encoders[key](video))
 
     def _normalized(self, latents: Tensor) -> Tensor:
         mean, std = (values.to(latents) for values in self.io.latent_statistics(self.pipe.vae))

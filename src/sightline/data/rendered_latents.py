@@ -119,6 +119,8 @@ class RenderedLatents:
             closing(map_in_processes(sample, groups)) as sampled,
             self.encoder.text_encoder_on(self.encoder.pipe.vae.device),
         ):
+            if groups and self.encoder.pipe.vae.device.type == "cuda":
+                self.render(sample(groups[0][:1]))  # compiles the renderer while the processes start
             for _ in progress(groups):
                 yield self.render_and_encode(next(sampled))
 
@@ -156,9 +158,10 @@ class RenderedLatents:
         latents, conditions = [], []
         encode, at_once = self.encoder.latents, _ENCODED_AT_ONCE
         clips_at_once = _PIXELS_AT_ONCE // frames[0, ..., 0].numel()
-        if frames.is_cuda and clips_at_once and self.encoder.has_wan_vae:
-            encode, at_once = self.encoder.latents_of_whole_clips, clips_at_once
-        with torch.autocast(frames.device.type, torch.bfloat16, enabled=frames.is_cuda):
+        whole_clips = frames.is_cuda and clips_at_once > 0 and self.encoder.has_wan_vae
+        if whole_clips:
+            encode, at_once = partial(self.encoder.latents_of_whole_clips, dtype=torch.bfloat16), clips_at_once
+        with torch.autocast(frames.device.type, torch.bfloat16, enabled=frames.is_cuda and not whole_clips):
             for part in frames.split(at_once):
                 video = frames_to_video(part)
                 latents.append(encode(video))

@@ -31,7 +31,7 @@ from sightline.locks import hold_lock
 from sightline.settings import convert
 from sightline.tensors import metadata_json, read_tensors, require_real
 
-_VERSION = 1
+_VERSION = 2
 _EXPECTED = "rendered clips"
 _PROBE = torch.tensor([1.0, 2.0])  # sources that make the same of these scales give the same units
 _CAMERAS = ("camera_to_world", "intrinsics", "xi")

@@ -79,7 +79,9 @@ def _num_processes() -> int:
 
 
 def _pool(processes: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(processes, get_context("spawn"), initializer=_start_process)
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_start_process)
+    pool.submit(int)  # starts all of them now, which takes seconds, while the caller does something else
+    return pool
 
 
 def _start_process() -> None:
