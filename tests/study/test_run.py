@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -123,6 +124,24 @@ def test_equal_time_is_as_many_steps_as_fit_into_it(quick, tmp_path):
     assert (
         result.cost["steps"] == max(1, round(0.3 / result.cost["step_seconds"])) and result.cost["denoise_seconds"] > 0
     )
+
+
+def test_steps_are_timed_with_as_many_clips_as_fill_the_device(quick, tmp_path, monkeypatch):
+    """The time of a step of four clips decides; the run itself trains with the recipe's two."""
+    sizes, train = {}, run_one.train
+
+    def note(recipe, *rest):
+        sizes[Path(recipe.output).name] = (recipe.optimizer.batch_size, recipe.optimizer.micro_batch_size)
+        return train(recipe, *rest)
+
+    monkeypatch.setattr(run_one, "train", note)
+    timed = dataclasses.replace(quick, seeds=(0,), rates=(), steps=None, seconds=0.3, timed_batch_size=4)
+    plan = Plan(timed, "quick", tmp_path)
+    run_study(plan)
+    recipe = timed.row_recipe(Cell("all", "SCoPE")).optimizer
+    assert sizes == {"run": (4, 4), "0": (recipe.batch_size, recipe.micro_batch_size)} and recipe.batch_size != 4
+    (result,) = read_results(tmp_path)
+    assert result.cost["steps"] == max(1, round(0.3 / result.cost["step_seconds"]))
 
 
 def test_tables_of_other_sources_share_the_time_of_a_step(quick, tmp_path):

@@ -47,6 +47,8 @@ def test_rows_differ_only_in_what_they_override():
     [
         ("extends: debug\nsteps: 0", "steps is 0: expected"),
         ("extends: debug\nseconds: 5", "steps and seconds: expected exactly one of the two"),
+        ("extends: debug\ntimed_batch_size: 8", "timed_batch_size is 8: expected it beside seconds only"),
+        ("extends: main-seconds\ntimed_batch_size: 0", "timed_batch_size is 0: expected"),
         ("extends: debug\nseeds: [1, 1]", "every seed once"),
         ("extends: debug\nrows: {SCoPE: {tables: [some]}}", "rows.SCoPE.tables has 'some': expected some of all"),
         ("extends: debug\nrows: {A b: {}, A_b: {}}", "expected labels that still differ as names of folders"),
@@ -69,20 +71,22 @@ def test_a_wrong_study_is_refused_in_one_sentence(tmp_path, text, sentence):
 
 
 def test_an_estimate_counts_what_is_left(tmp_path, capsys):
-    assert cli.main(["study", "plan", "main", "revisit", "longer", "--speedup", "8"]) == 0
-    main, revisit, longer = estimate_all(["main", "revisit", "longer"], Pace(step_seconds=0.1, speedup=8.0))
+    assert cli.main(["study", "plan", "main", "revisit", "longer", "--clips-per-second", "320"]) == 0
+    pace = Pace(clips_per_second=320.0, jobs=8)  # 0.1 s for a step of 32 clips
+    main, revisit, longer = estimate_all(["main", "revisit", "longer"], pace)
     assert (main.trials, main.runs, main.taken) == (64, 54, 0) and main.steps == 64 * 200 + 54 * 1000
     assert (revisit.trials, revisit.runs, revisit.taken, revisit.seconds) == (0, 0, 30, 0.0)
     assert (longer.trials, longer.runs, longer.taken, longer.steps) == (0, 30, 30, 60_000)
-    assert longer.seconds == pytest.approx(2 * 30 + (60_000 * 0.1 + 10 * 60 + 30 * 20) / 8)
+    assert longer.seconds == pytest.approx(2 * 30 + 60_000 * 0.1 + (10 * 60 + 30 * 20) / 8)
     assert "longer" in capsys.readouterr().out
-    _, equal_time, timed = estimate_all(["main", "main-seconds", "efficiency"], Pace(step_seconds=0.1))
-    assert (equal_time.trials, equal_time.runs, equal_time.steps) == (0, 42, 42 * 450)
+    _, equal_time, timed = estimate_all(["main", "main-seconds", "efficiency"], pace)
+    # Timed with 128 clips, a step takes 0.4 s, and 112 or 113 of them 45 s.
+    assert (equal_time.trials, equal_time.runs, equal_time.steps) == (0, 42, 42 * 112)
     assert timed.trials == 0 and timed.steps == 27 * 40
     alone = (
-        30 + 9 * 60 + 27 * 24 * 0.1
+        30 + 9 * 60 + 27 * 24 * 0.4
     )  # a table's clips, then a compilation for each row, and 24 timed steps for each seed
-    assert timed.seconds == pytest.approx(alone + (9 * 60 + 27 * 40 * 0.1) / 6)
+    assert timed.seconds == pytest.approx(alone + 27 * 40 * 0.4 + 9 * 60 / 8)
 
 
 @pytest.mark.parametrize("name", ["revisit", "longer", "components", "pe-design", "scale"])

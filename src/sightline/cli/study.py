@@ -59,21 +59,24 @@ class Plan:
 
     studies: Annotated[Positional[tuple[str, ...]], arg(metavar="STUDY ...", help_behavior_hint="")] = ()
     """Shipped studies (see list), or YAML files."""
-    step_seconds: float = 0.045
-    """Seconds for a training step of the lab's base of 11 M parameters, alone on the device. The default is for one H200."""
+    clips_per_second: float = 2400.0
+    """Clips of the lab, of 33 x 128 x 128, that all processes together train with its base of 11 M parameters. The default is what
+    one process reaches alone on one H200 with 128 clips in a step, which nearly fill it."""
     row_seconds: float = 60.0
     """Seconds that each row needs before its first step, mostly for compilation."""
     run_seconds: float = 20.0
     """Seconds that it takes to measure one run."""
-    speedup: float = 6.0
-    """How many times faster the processes of --jobs are together than one process."""
+    jobs: int = 8
+    """Processes, as for study run; they compile and measure at the same time."""
 
     def run(self) -> None:
+        from sightline.checks import number, whole_number
         from sightline.study.estimate import Pace, estimate_all
 
         if not self.studies:
             raise SightlineError("no study is given: expected the names of some, such as main components.")
-        pace = Pace(self.step_seconds, self.row_seconds, self.run_seconds, self.speedup)
+        number("clips_per_second", self.clips_per_second, above=0.0)
+        pace = Pace(self.clips_per_second, self.row_seconds, self.run_seconds, whole_number("jobs", self.jobs))
         estimates = estimate_all(self.studies, pace)
         rows = [
             (one.study, str(one.trials), str(one.runs), str(one.taken), f"{one.steps:,}", f"{one.seconds / 60:.0f}")
@@ -82,7 +85,7 @@ class Plan:
         total = sum(one.seconds for one in estimates)
         head = ("study", "trials", "runs", "taken from others", "steps", "minutes")
         print_table("", head, rows)
-        print_line(f"{total / 60:.0f} minutes in all, if a step takes {self.step_seconds:g} s alone on the device")
+        print_line(f"{total / 60:.0f} minutes in all, if the device trains {self.clips_per_second:g} clips/s")
 
 
 @dataclass

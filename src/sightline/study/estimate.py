@@ -15,22 +15,23 @@ from sightline.study.study_file import read_study
 from sightline.study.timing import TIMED_STEPS
 from sightline.training.recipe import Recipe
 
-_SMALL = Base(layers=7, heads=5, ffn=1024)  # whose steps take `step_seconds`
+_SMALL = Base(layers=7, heads=5, ffn=1024)  # which `clips_per_second` is about
 
 
 @dataclass(frozen=True)
 class Pace:
     """How fast the machine is.
 
-    step_seconds: for a training step of the lab's base of 11 M parameters, alone on the device. row_seconds: for each row before
-    its first step, mostly compilation. run_seconds: to measure one run. speedup: how many times faster all processes are together
-    than one. table_seconds: for each table before its first training, to render and encode its clips.
+    clips_per_second: that all processes together train, of the lab's clips of 33 x 128 x 128 and its base of 11 M parameters.
+    Larger bases are slower in proportion. row_seconds: for each row before its first step, mostly compilation. run_seconds: to
+    measure one run. jobs: processes, which compile and measure at the same time. table_seconds: for each table before its first
+    training, to render and encode its clips.
     """
 
-    step_seconds: float = 0.045
+    clips_per_second: float = 2400.0
     row_seconds: float = 60.0
     run_seconds: float = 20.0
-    speedup: float = 6.0
+    jobs: int = 8
     table_seconds: float = 30.0
 
 
@@ -71,15 +72,17 @@ def _estimate(name: str, study: Study, pace: Pace, done: Done) -> Estimate:
     }
     trials = [task for task, key in keys.items() if key not in done.trials]
     measuring = pace.run_seconds * len(runs) if study.measure.groups else 0.0
-    steps, work = 0, measuring + pace.row_seconds * len({task.cell for task in (*trials, *runs)})
+    preparing = pace.row_seconds * len({task.cell for task in (*trials, *runs)})
+    steps, training = 0, 0.0
     for task in (*trials, *runs):
         count = study.sweep_steps if task.rate else _steps(study, task, pace)
         steps += count
-        work += count * _step_seconds(study, task.cell, pace)
+        training += count * _step_seconds(study, task.cell, pace)
     alone = _alone(plan, runs, pace, done)
     done.runs.update(digests.values())
     done.trials.update(keys.values())
-    return Estimate(name, len(trials), len(runs), len(digests) - len(runs), steps, alone + work / pace.speedup)
+    seconds = alone + training + (preparing + measuring) / pace.jobs
+    return Estimate(name, len(trials), len(runs), len(digests) - len(runs), steps, seconds)
 
 
 def _alone(plan: Plan, runs: Sequence[Task], pace: Pace, done: Done) -> float:
@@ -98,17 +101,23 @@ def _alone(plan: Plan, runs: Sequence[Task], pace: Pace, done: Done) -> float:
         elif study.seconds is not None:
             timed[plan.timing_cell(task.cell)] = 1
     return seconds + sum(
-        pace.row_seconds + count * TIMED_STEPS * _step_seconds(study, cell, pace) for cell, count in timed.items()
+        pace.row_seconds + count * TIMED_STEPS * _step_seconds(study, cell, pace, study.timed_batch_size)
+        for cell, count in timed.items()
     )
 
 
 def _steps(study: Study, task: Task, pace: Pace) -> int:
     steps, seconds = study.steps_of(task.cell.table), study.seconds_of(task.cell.table)
-    return steps if steps is not None else round((seconds or 0.0) / _step_seconds(study, task.cell, pace))
+    if steps is not None:
+        return steps
+    return round((seconds or 0.0) / _step_seconds(study, task.cell, pace, study.timed_batch_size))
 
 
-def _step_seconds(study: Study, cell: Cell, pace: Pace) -> float:
-    return pace.step_seconds * _size(study.bases[study.tables[cell.table].base]) / _size(_SMALL)
+def _step_seconds(study: Study, cell: Cell, pace: Pace, batch_size: int | None = None) -> float:
+    """batch_size: if not that of the row's recipe."""
+    base = study.bases[study.tables[cell.table].base]
+    clips = batch_size or study.row_recipe(cell).optimizer.batch_size
+    return clips / pace.clips_per_second * _size(base) / _size(_SMALL)
 
 
 def _base_seconds(base: Base, pace: Pace) -> float:
@@ -117,7 +126,8 @@ def _base_seconds(base: Base, pace: Pace) -> float:
     settings = merge(dataclasses.asdict(Recipe.from_yaml(base.recipe)), base.overrides)["optimizer"]
     if settings["max_seconds"] is not None:
         return float(settings["max_seconds"])
-    return pace.row_seconds + float(settings["max_steps"]) * pace.step_seconds * _size(base) / _size(_SMALL)
+    clips = float(settings["max_steps"]) * settings["batch_size"]
+    return pace.row_seconds + clips / pace.clips_per_second * _size(base) / _size(_SMALL)
 
 
 def _size(base: Base) -> float:

@@ -78,6 +78,7 @@ def run_digest(plan: Plan, task: Task) -> str:
             "measured on": dataclasses.asdict(study.shared_recipe(task.cell.table)),
             "base": dataclasses.asdict(study.bases[table.base]),
             "budget": [study.steps_of(task.cell.table), study.seconds_of(task.cell.table), study.sweep_steps],
+            "timed": study.timed_batch_size,
             "rates": [rate.name for rate in study.rates],
             "sweep seed": study.seeds[0] if len(study.rates) > 1 else None,
             "measure": dataclasses.asdict(study.measure),

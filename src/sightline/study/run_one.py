@@ -240,7 +240,11 @@ class Worker:
         folder = self.plan.folder / "timing" / cell.name / ("" if seed is None else str(seed))
 
         def train(run: Path) -> Any:
-            recipe = self._recipe(cell, self.plan.study.seeds[0] if seed is None else seed, None, TIMED_STEPS, run)
+            study = self.plan.study
+            recipe = self._recipe(cell, study.seeds[0] if seed is None else seed, None, TIMED_STEPS, run)
+            if study.timed_batch_size is not None:
+                sizes = {"batch_size": study.timed_batch_size, "micro_batch_size": study.timed_batch_size}
+                recipe = dataclasses.replace(recipe, optimizer=dataclasses.replace(recipe.optimizer, **sizes))
             return self._trained(_without_history(recipe), run)
 
         return read_or_measure(folder, train, self.measurer(cell.table))

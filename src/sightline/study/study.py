@@ -133,6 +133,9 @@ class Study:
     """The same number of steps for every run."""
     seconds: float | None = None
     """Or the same time: as many steps as a row takes in it alone on the device, which is measured once."""
+    timed_batch_size: int | None = None
+    """Clips of a step whose time is measured for `seconds`, if not the recipe's: as many as fill the device, so that the time is
+    that of the row's arithmetic. With few clips, a GPU waits for the process that starts its kernels."""
     rates: tuple[Rate, ...] = ()
     """Learning rates that every row tries; the best one by held-out loss trains all of its seeds. None takes the recipe's."""
     sweep_steps: int = 200
@@ -146,6 +149,10 @@ class Study:
             whole_number("steps", self.steps)
         if self.seconds is not None:
             number("seconds", self.seconds, above=0.0)
+        if self.timed_batch_size is not None:
+            whole_number("timed_batch_size", self.timed_batch_size)
+            if self.seconds is None:
+                raise SightlineError(f"timed_batch_size is {self.timed_batch_size}: expected it beside seconds only.")
         whole_number("sweep_steps", self.sweep_steps)
         if not self.rows or not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise SightlineError("rows and seeds: expected at least one of each, and every seed once.")
