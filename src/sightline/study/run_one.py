@@ -242,9 +242,9 @@ class Worker:
         def train(run: Path) -> Any:
             study = self.plan.study
             recipe = self._recipe(cell, study.seeds[0] if seed is None else seed, None, TIMED_STEPS, run)
-            if study.timed_batch_size is not None:
-                sizes = {"batch_size": study.timed_batch_size, "micro_batch_size": study.timed_batch_size}
-                recipe = dataclasses.replace(recipe, optimizer=dataclasses.replace(recipe.optimizer, **sizes))
+            if (size := study.timed_batch_size) is not None:
+                optimizer = dataclasses.replace(recipe.optimizer, batch_size=size, micro_batch_size=size)
+                recipe = dataclasses.replace(recipe, optimizer=optimizer)
             return self._trained(_without_history(recipe), run)
 
         return read_or_measure(folder, train, self.measurer(cell.table))
