@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import shutil
-import signal
 import sys
 from pathlib import Path
 
@@ -23,6 +21,7 @@ from sightline.study.run import run_study
 from sightline.study.study import Cell, Rate, Row, TableConfig
 from sightline.study.study_file import read_study, shipped_studies
 from sightline.training import checkpoint, trainer
+from tests.processes import kill_at
 from tests.study.conftest import longer
 
 
@@ -178,20 +177,7 @@ def test_a_folder_of_another_study_is_refused_but_may_get_more_seeds(quick, tmp_
 
 
 def killed(plan, module, name, call):
-    """Run a study in a process of its own, which is killed with SIGKILL at the given call of a function, counted from 0."""
-    if (child := os.fork()) == 0:
-        real, calls = getattr(module, name), iter(range(10**6))
-
-        def deadly(*arguments, **options):
-            if next(calls) == call:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return real(*arguments, **options)
-
-        setattr(module, name, deadly)
-        run_study(plan)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status), "the study ended before the call"
+    kill_at(module, name, call, lambda: run_study(plan))
 
 
 def test_a_study_that_was_killed_ten_times_gives_the_same_results(quick, undisturbed, tmp_path):
