@@ -18,7 +18,7 @@ from typing import Any
 from PIL import Image
 
 HERE = Path(__file__).parent / "images"
-STYLE, SEED = "orbit", 3
+SEED = 3
 MOVE = "arc:25:10"
 SIZE = {"width": 1400, "height": 860}
 

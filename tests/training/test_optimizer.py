@@ -24,9 +24,9 @@ from tests.training.conftest import changed, read_shards
 SHAPES = [(8, 12), (8, 12), (16, 8), (5,)]
 
 
-def after_steps(optimizers, parameters, steps=4):
+def after_steps(optimizers, parameters):
     generator = torch.Generator().manual_seed(1)
-    for _ in range(steps):
+    for _ in range(4):
         for parameter in parameters:
             parameter.grad = torch.randn(parameter.shape, generator=generator)
         for optimizer in optimizers:

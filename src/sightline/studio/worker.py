@@ -110,11 +110,6 @@ class Worker:
             elif task is self._running:
                 self._send({"cancel": task.number})
 
-    @property
-    def process_id(self) -> int | None:
-        """Of the process that holds the model; None before the first task."""
-        return None if self._process is None else self._process.pid
-
     def close(self) -> None:
         """End the process and all tasks. Finished films stay."""
         with self._changed:
