@@ -243,7 +243,10 @@ class Worker:
             study = self.plan.study
             recipe = self._recipe(cell, study.seeds[0] if seed is None else seed, None, TIMED_STEPS, run)
             if study.timed_batch_size is not None:
-                sizes: dict[str, Any] = {"batch_size": study.timed_batch_size, "micro_batch_size": study.timed_batch_size}
+                sizes: dict[str, Any] = {
+                    "batch_size": study.timed_batch_size,
+                    "micro_batch_size": study.timed_batch_size,
+                }
                 recipe = dataclasses.replace(recipe, optimizer=dataclasses.replace(recipe.optimizer, **sizes))
             return self._trained(_without_history(recipe), run)
 
