@@ -28,7 +28,8 @@ from sightline.study.losses import require_clips_for_rates
 from sightline.study.plan import Plan, Task, unfinished
 from sightline.study.results import RESULT, read_result
 from sightline.study.reuse import reuse_results
-from sightline.study.run_one import OutOfTime, Worker
+from sightline.study.row_training import OutOfTime
+from sightline.study.run_one import Worker
 from sightline.study.shortage import DeviceLost, NoRoom, Presence, lack_of_memory, remove_left_locks
 from sightline.worlds.batches import available_cores
 
