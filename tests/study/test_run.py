@@ -11,7 +11,7 @@ import pytest
 
 from sightline.data.sources import open_sources
 from sightline.errors import SightlineError
-from sightline.study import measure, row_training, run_one, videos
+from sightline.study import measure, row_training, videos, worker
 from sightline.study.losses import require_clips_for_rates
 from sightline.study.merge import merge_shares
 from sightline.study.plan import Plan, Share, Task, read_plan
@@ -190,7 +190,7 @@ def test_a_study_that_was_killed_ten_times_gives_the_same_results(quick, undistu
     killed(plan, row_training, "load_trained", 0)  # between training and measuring
     killed(plan, row_training, "reciprocal_shares", 0)
     killed(plan, RunResult, "write", 0)
-    killed(plan, run_one.shutil, "rmtree", 0)  # after the result, before its checkpoints are removed
+    killed(plan, worker.shutil, "rmtree", 0)  # after the result, before its checkpoints are removed
     killed(plan, trainer, "set_learning_rate", 1)  # in the second run
     assert len(read_results(plan.folder)) == 1
     assert list(plan.folder.glob("locks/*.lock"))

@@ -1,4 +1,4 @@
-"""One training of a study: a run of a row and a seed, or a trial of a learning rate, from the clips to its result."""
+"""Worker: executes the tasks of a study in one process. Every task ends with a file: its values, or why there are none."""
 
 from __future__ import annotations
 
@@ -25,10 +25,7 @@ from sightline.worlds.batches import available_cores
 
 
 class Worker:
-    """Executes tasks of a plan in one process: each ends with a file that has its values, or says why there are none.
-
-    The arguments are those of RowTrainer.
-    """
+    """Executes tasks of a plan, one after the other. The arguments are those of RowTrainer."""
 
     def __init__(self, plan: Plan, jobs: int = 1, deadline: float | None = None, keep_models: bool = False) -> None:
         self.plan, self.jobs = plan, jobs
