@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from sightline.cameras import se3
-from sightline.generation.model import ModelOptions
+from sightline.generation.model_options import ModelOptions
 from sightline.studio.app import Studio
 from sightline.studio.worker import Worker
 

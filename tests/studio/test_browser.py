@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sightline.errors import SightlineError
-from sightline.generation.model import ModelOptions
+from sightline.generation.model_options import ModelOptions
 from sightline.studio.app import Studio
 from tests.studio.browser import (
     CHROMIUM,

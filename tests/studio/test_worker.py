@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from sightline.generation.model import ModelOptions
+from sightline.generation.model_options import ModelOptions
 from sightline.studio.film_job import film_job, keep_depth
 from sightline.studio.session import Session
 from sightline.studio.worker import Worker

@@ -29,7 +29,8 @@ from pathlib import Path
 from typing import Any
 
 from sightline.files import failure, write_atomic
-from sightline.generation.model import Model, ModelOptions
+from sightline.generation.model import Model
+from sightline.generation.model_options import ModelOptions
 from sightline.studio.inspector import unpack
 from sightline.studio.library import DEPTH
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import sightline
-from sightline.generation.model import ModelOptions
+from sightline.generation.model_options import ModelOptions
 
 _log = logging.getLogger("sightline")
 _EXIT_TIMEOUT = 5.0  # seconds in which the process may end by itself
