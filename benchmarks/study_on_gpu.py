@@ -24,27 +24,24 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import io
 import itertools
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tarfile
-import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from tar_parts import unpack, write_parts
 
 ROOT = Path(__file__).resolve().parents[1]
 STUDIES = "main revisit efficiency main-seconds pe-design components data longer scale"
 PACK_SECONDS = 25  # to pack, and to say what is left
 PACK_EVERY = 120  # seconds
-PART_BYTES = 15 * 2**20
 KEPT, REPORTS = "kept.tar.gz", "reports.tar.gz"
 RESULTS = ("runs/*/*/result.json", "sweeps/*/*/trial.json")
 REPORT_FILES = ("report.html", "*.md", "*.txt", "claims*.png", "tables")  # of a study, and beside the studies
@@ -75,7 +72,7 @@ def main() -> None:
     for folder in (session.out, session.work):
         folder.mkdir(parents=True, exist_ok=True)
     if kept is not None:
-        unpack(kept, session.work)
+        unpack(kept / KEPT, session.work)
     if os.environ.get("RETRY"):
         session.retry_failed()
     session.run()
@@ -245,38 +242,6 @@ def end(process: subprocess.Popen[bytes]) -> None:
         process.wait(5)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-
-
-def write_parts(path: Path, root: Path, files: Iterable[Path]) -> None:
-    """Replace the parts of a tar file by those of one with these files and folders of `root`."""
-    with tempfile.TemporaryDirectory(prefix=".parts", dir=root) as folder:
-        whole = Path(folder) / "whole"
-        with tarfile.open(whole, "w:gz", compresslevel=6) as tar:
-            for file in files:
-                with suppress(FileNotFoundError):  # a study that is running may have removed it
-                    tar.add(file, file.relative_to(root))
-        packed = whole.read_bytes()
-        parts: list[Path] = []
-        for start in range(0, len(packed), PART_BYTES):
-            parts.append(Path(folder) / f"{path.name}.{len(parts):02}")
-            parts[-1].write_bytes(packed[start : start + PART_BYTES])
-        for old in parts_of(path):
-            old.unlink()
-        for part in parts:
-            shutil.move(part, path.parent)
-
-
-def parts_of(path: Path) -> list[Path]:
-    return sorted(path.parent.glob(f"{path.name}.*"))
-
-
-def unpack(kept: Path, work: Path) -> None:
-    """Unpack what an earlier command kept. What is there already stays."""
-    whole = b"".join(part.read_bytes() for part in parts_of(kept / KEPT))
-    if not whole:
-        return
-    with tarfile.open(fileobj=io.BytesIO(whole)) as tar:
-        tar.extractall(work, [one for one in tar.getmembers() if not (work / one.name).exists()], filter="data")
 
 
 if __name__ == "__main__":
