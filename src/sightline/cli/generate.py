@@ -20,7 +20,8 @@ from sightline.cli._console import print_line, print_table
 from sightline.cli._launch import clean_exit, launched
 from sightline.errors import SightlineError
 from sightline.generation.job import Job
-from sightline.generation.model import Model, ModelOptions
+from sightline.generation.model import Model
+from sightline.generation.model_options import ModelOptions
 from sightline.option_types import check_options
 from sightline.quiet import one_progress_bar
 
