@@ -20,6 +20,7 @@ from sightline.backbones.camera_weights import (
 from sightline.backbones.families import family_of
 from sightline.backbones.hub_camera import local_camera
 from sightline.backbones.models import add_camera, camera_class, saved_class
+from sightline.backbones.plain_model import require_plain
 from sightline.backbones.released import read_released
 from sightline.backbones.stock import EXPERTS, AnyPipeline, experts
 from sightline.documents import read_json
@@ -43,6 +44,7 @@ def attach_camera(pipe: AnyPipeline, camera: str | Path | Encoding) -> AnyPipeli
         )
     models = {}
     for component, base in experts(pipe).items():
+        require_plain(getattr(pipe, component))
         if isinstance(camera, Encoding):
             models[component] = add_camera(base, camera, component=component, copy=False)
         else:
