@@ -52,6 +52,14 @@ def test_a_pipeline_at_a_speed_or_around_a_compiled_transformer_is_refused():
         sl.attach_camera(pipe, sl.Scope())
 
 
+def test_what_is_no_pipeline_is_refused(tmp_path):
+    pipe = sl.attach_camera(tiny_pipeline(), sl.Scope())
+    with pytest.raises(sl.SightlineError, match="pipe is a "):
+        sl.save_pipeline_camera(tmp_path / "folder", pipe)  # in the wrong order
+    with pytest.raises(sl.SightlineError, match="pipe is a CameraWanTransformer3DModel"):
+        sl.set_speed(pipe.transformer, "fast")
+
+
 def test_gradient_checkpointing_stays_on():
     base = tiny_transformer()
     base.enable_gradient_checkpointing()

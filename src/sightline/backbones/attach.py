@@ -56,6 +56,7 @@ def attach_camera(pipe: AnyPipeline, camera: str | Path | Encoding) -> AnyPipeli
 
 def save_pipeline_camera(pipe: AnyPipeline, folder: str | Path) -> None:
     """Write the camera weights of each expert into a folder that `load_pipeline(camera=folder)` reads."""
+    family_of(pipe)  # refuses other pipelines
     for component, model in experts(pipe).items():
         save_camera(model, Path(folder) / f"{component}.safetensors", component)
 
