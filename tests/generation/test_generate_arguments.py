@@ -1,13 +1,21 @@
-"""Arguments of sl.generate and sl.camera_tokens: numbers of numpy and as text, and what is refused."""
+"""Arguments of sl.generate, sl.camera_tokens and jobs: numbers of numpy and as text, and what is refused."""
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from PIL import Image
 
 import sightline as sl
 from sightline.backbones.tiny import tiny_pipeline
+from sightline.generation.job import Job
+from sightline.generation.model import Model
+from sightline.generation.outputs import run_job
 from tests.conftest import smooth_trajectory
+
+FIRST = Image.fromarray(np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8))
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +53,28 @@ def test_camera_tokens_need_a_pipeline_and_a_trajectory(pipe):
     for other in (pipe.transformer, smooth_trajectory()):
         with pytest.raises(sl.SightlineError, match=r"pipe is a .*: expected one of WanPipeline"):
             sl.camera_tokens(other, smooth_trajectory())
+
+
+def test_a_job_of_strings_and_numbers_of_numpy_is_the_plain_one(pipe, tmp_path):
+    FIRST.save(tmp_path / "first.png")
+    plain = {
+        "move": "pan:20",
+        "num_frames": 5,
+        "size": "64x64",
+        "num_inference_steps": 1,
+        "seed": 3,
+        "guidance_scale": 5.0,
+    }
+    other = {**plain, "num_frames": np.int64(5), "num_inference_steps": np.int64(1), "seed": np.int64(3)}
+    other["guidance_scale"] = "5"
+    model = Model.of(pipe)
+    run_job(model, Job(tmp_path / "plain", image=tmp_path / "first.png", **plain))
+    run_job(model, Job(str(tmp_path / "other"), image=str(tmp_path / "first.png"), **other))
+    requests = [json.loads((tmp_path / name / "settings.json").read_text())["request"] for name in ("plain", "other")]
+    assert requests[0] == requests[1]
+
+
+@pytest.mark.parametrize("field", ["output", "image", "trajectory"])
+def test_what_is_no_path_is_refused_before_anything_is_generated(field):
+    with pytest.raises(sl.SightlineError, match=f"{field} is 3: expected a path"):
+        Job(**{field: 3}).check()
