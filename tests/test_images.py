@@ -8,6 +8,7 @@ import zlib
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from sightline.errors import SightlineError
@@ -23,6 +24,27 @@ def test_psnr_of_equal_and_of_opposite_videos():
     assert psnr(constant_video(), constant_video(value=255)) == pytest.approx(0.0)
     with pytest.raises(SightlineError, match="video has shape"):
         psnr(constant_video(), constant_video(6))
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.uint8])
+def test_a_first_frame_may_be_a_tensor(kind):
+    pixels = torch.arange(16 * 16 * 3).reshape(16, 16, 3) % 2  # black and white, which every dtype holds
+    tensor = (pixels * 255).to(kind) if kind == torch.uint8 else pixels.to(kind).requires_grad_()
+    assert (np.asarray(load_image(tensor, 16, 16)) == pixels.numpy() * 255).all()
+
+
+@pytest.mark.parametrize(
+    "array, sentence",
+    [
+        (np.full((8, 8, 3), 200.0), "image holds values from 200 to 200"),
+        (np.full((8, 8, 3), np.nan), "image holds values from nan"),
+        (np.zeros((8, 8, 3), int), "image holds int64"),
+        (np.zeros((0, 8, 3), np.uint8), "image has shape"),
+    ],
+)
+def test_an_error_about_a_picture_calls_it_an_image(array, sentence):
+    with pytest.raises(SightlineError, match=sentence):
+        load_image(array, 16, 16)
 
 
 def test_grey_of_16_bits_and_fractions_keep_their_grey(tmp_path):

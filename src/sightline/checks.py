@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 from sightline.errors import SightlineError
@@ -30,6 +31,18 @@ def whole_number(name: str, value: Any) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < 1:
         raise SightlineError(f"{name} is {shown(value)}: expected a whole number of at least 1.")
     return value.__index__()
+
+
+def frame_number(name: str, value: Any, frames: int) -> int:
+    """`value` as the number of one of so many frames; negative ones count from the end. True is refused."""
+    whole = not isinstance(value, bool) and hasattr(value, "__index__") and not getattr(value, "shape", ())
+    try:
+        frame = operator.index(value) if whole else frames
+    except TypeError:  # a tensor or array of another kind of number
+        frame = frames
+    if not -frames <= frame < frames:
+        raise SightlineError(f"{name} is {shown(value)}: expected a frame of this trajectory, which has {frames}.")
+    return frame
 
 
 def check_seed(seed: Any, name: str = "seed") -> int:

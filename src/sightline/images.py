@@ -69,31 +69,38 @@ def load_image(image: Any, width: int, height: int) -> Image.Image:
             raise SightlineError(f"image {image} does not exist: expected a picture file.")
         image = read_image(image, f"image {image}", apply_orientation=True)
     elif not isinstance(image, Image.Image):
-        array = np.asarray(image)
-        if array.ndim != 3 or array.shape[-1] != 3:
+        array = np.asarray(_off_torch(image))
+        if array.ndim != 3 or array.shape[-1] != 3 or 0 in array.shape:
             raise SightlineError(f"image has shape {array.shape}: expected a picture file, a PIL image or [H, W, 3].")
-        image = Image.fromarray(as_frames(array[None])[0])
+        image = Image.fromarray(as_frames(array[None], "image")[0])
     return fit_image(to_rgb(image, "image"), width, height)
 
 
-def as_frames(video: Any) -> np.ndarray:  # -> [T, H, W, 3] uint8
-    """Frames as bytes, from [T, H, W, 3], an array or tensor (uint8, or float in 0..1), or from a list of T images."""
-    if hasattr(video, "detach"):
-        video = video.detach().float().cpu().numpy() if video.is_floating_point() else video.cpu().numpy()
+def as_frames(video: Any, name: str = "video") -> np.ndarray:  # -> [T, H, W, 3] uint8
+    """Frames as bytes, from [T, H, W, 3], an array or tensor (uint8, or float in 0..1), or from a list of T images.
+    name: what the errors call them."""
+    video = _off_torch(video)
     try:
         frames = np.asarray(video if hasattr(video, "shape") else [np.asarray(frame) for frame in video])
     except (ValueError, TypeError):
-        raise SightlineError("video is no list of equal pictures: expected frames of one size.") from None
+        raise SightlineError(f"{name} is no list of equal pictures: expected frames of one size.") from None
     if frames.ndim != 4 or frames.shape[-1] != 3 or 0 in frames.shape:
-        raise SightlineError(f"video has shape {frames.shape}: expected [T, H, W, 3] with at least one frame.")
+        raise SightlineError(f"{name} has shape {frames.shape}: expected [T, H, W, 3] with at least one frame.")
     if frames.dtype == np.uint8:
         return frames
     if not np.issubdtype(frames.dtype, np.floating):
-        raise SightlineError(f"video holds {frames.dtype}: expected uint8, or floating point from 0 to 1.")
+        raise SightlineError(f"{name} holds {frames.dtype}: expected uint8, or floating point from 0 to 1.")
     low, high = frames.min(), frames.max()
     if not (low > -0.5 and high < 1.5):  # a little over is a decoder's overshoot; more is another scale, or nan
-        raise SightlineError(f"video holds values from {low:g} to {high:g}: expected numbers from 0 to 1, or uint8.")
+        raise SightlineError(f"{name} holds values from {low:g} to {high:g}: expected numbers from 0 to 1, or uint8.")
     return np.rint(frames.clip(0, 1) * 255).astype(np.uint8)
+
+
+def _off_torch(pixels: Any) -> Any:
+    """A tensor of any device and dtype as an array; anything else as it is."""
+    if not isinstance(pixels, Tensor):
+        return pixels
+    return pixels.detach().float().cpu().numpy() if pixels.is_floating_point() else pixels.cpu().numpy()
 
 
 def frames_to_tensor(frames: np.ndarray, dtype: torch.dtype = torch.float32) -> Tensor:  # -> [T, 3, H, W] in 0..255

@@ -21,6 +21,10 @@ def test_misspelt_options_are_refused(folder):
     for options in ({"revison": "main"}, {"torch_dtype": torch.float16}, {"cmaera": "x"}):
         with pytest.raises(sl.SightlineError, match=f"{next(iter(options))} is no option of load_pipeline"):
             sl.load_pipeline(folder, **options)
+    with pytest.raises(
+        sl.SightlineError, match="torch_dtype is no option of load_pipeline: expected one of dtype, device"
+    ):
+        sl.load_pipeline(folder, torch_dtype=torch.float16)
     with pytest.raises(sl.SightlineError, match="expected none for an untrained miniature"):
         sl.load_pipeline("tiny:ti2v-5b", revision="main")
     pipe = sl.load_pipeline(folder, local_files_only=True, scheduler=None, dtype="bfloat16")

@@ -105,6 +105,17 @@ def test_grids_that_are_none_are_one_sentence(grid):
         CameraTokens.from_trajectory(random_trajectory(9), grid)
 
 
+@pytest.mark.parametrize("anchor", [9, -10, True, 1.5, "first"])
+def test_an_anchor_that_is_no_frame_is_one_sentence(anchor):
+    with pytest.raises(SightlineError, match=r"anchor is .*: expected a frame of this trajectory, which has 9"):
+        CameraTokens.from_trajectory(random_trajectory(9), (3, 4, 4), anchor=anchor)
+
+
+def test_the_text_of_a_move_is_no_trajectory():
+    with pytest.raises(SightlineError, match="trajectory is a str: expected a Trajectory"):
+        CameraTokens.from_trajectory("orbit:30", (3, 4, 4))
+
+
 def test_rows_and_columns_exchanged_are_noticed():
     trajectory = smooth_trajectory(9, 832, 480)
     with pytest.warns(UserWarning, match=r"55.5 x 18.5 pixels are not square"):
@@ -131,6 +142,7 @@ def test_precision_below_float32_is_refused():
 def test_batching_needs_one_grid():
     one, other = CameraTokens.absent((1, 2, 2)), CameraTokens.absent((1, 2, 3))
     assert CameraTokens.batch([one, one]).rows.shape[0] == 2
+    assert CameraTokens.batch(iter([one, one])).rows.shape[0] == 2
     with pytest.raises(SightlineError, match="one grid"):
         CameraTokens.batch([one, other])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -189,3 +190,14 @@ def test_paths_in_different_units_do_not_join():
 def test_a_frame_that_is_not_there_cannot_anchor():
     with pytest.raises(SightlineError, match="frame is 9"):
         smooth_trajectory(9).anchored(9)
+
+
+@pytest.mark.parametrize("frame", [True, 1.0, None, "0", torch.tensor(1.5), torch.tensor([1]), np.array([1, 2])])
+def test_a_frame_that_is_no_whole_number_cannot_anchor(frame):
+    with pytest.raises(SightlineError, match=r"frame is .*: expected a frame of this trajectory, which has 9"):
+        smooth_trajectory(9).anchored(frame)
+
+
+@pytest.mark.parametrize("frame", [np.int64(2), torch.tensor(2), -7])
+def test_a_frame_may_be_any_whole_number(frame):
+    assert torch.equal(smooth_trajectory(9).anchored(frame).camera_to_world[2], torch.eye(4, dtype=torch.float64))

@@ -20,6 +20,7 @@ from sightline.backbones.camera_weights import (
 from sightline.backbones.families import family_of
 from sightline.backbones.hub_camera import local_camera
 from sightline.backbones.models import add_camera, camera_class, saved_class
+from sightline.backbones.plain_model import require_plain
 from sightline.backbones.released import read_released
 from sightline.backbones.stock import EXPERTS, AnyPipeline, experts
 from sightline.documents import read_json
@@ -43,6 +44,7 @@ def attach_camera(pipe: AnyPipeline, camera: str | Path | Encoding) -> AnyPipeli
         )
     models = {}
     for component, base in experts(pipe).items():
+        require_plain(getattr(pipe, component))
         if isinstance(camera, Encoding):
             models[component] = add_camera(base, camera, component=component, copy=False)
         else:
@@ -54,6 +56,7 @@ def attach_camera(pipe: AnyPipeline, camera: str | Path | Encoding) -> AnyPipeli
 
 def save_pipeline_camera(pipe: AnyPipeline, folder: str | Path) -> None:
     """Write the camera weights of each expert into a folder that `load_pipeline(camera=folder)` reads."""
+    family_of(pipe)  # refuses other pipelines
     for component, model in experts(pipe).items():
         save_camera(model, Path(folder) / f"{component}.safetensors", component)
 

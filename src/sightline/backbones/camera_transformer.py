@@ -24,6 +24,7 @@ from diffusers.models.modeling_outputs import Transformer2DModelOutput
 from torch import Tensor, nn
 
 from sightline.backbones.checked_loading import ENCODING_KEY, CheckedLoading
+from sightline.backbones.plain_model import require_plain
 from sightline.cameras.token_grid import TokenGrid
 from sightline.cameras.tokens import CameraTokens
 from sightline.encodings import Encoding, encoding_from_config
@@ -158,6 +159,8 @@ class CameraTransformer(CheckedLoading):
             block.attn1.camera_encoding.reset_parameters()
         for parameter, old in zip(_base_parameters(model), base.parameters(), strict=True):
             parameter.requires_grad_(old.requires_grad)
+        if getattr(base, "gradient_checkpointing", False):
+            model.enable_gradient_checkpointing()
         return model.train(base.training)
 
     @classmethod
@@ -173,6 +176,7 @@ class CameraTransformer(CheckedLoading):
             raise SightlineError(
                 "base has fused QKV projections: call base.unfuse_qkv_projections() first, and fuse afterwards."
             )
+        require_plain(base)
         if getattr(base, "peft_config", None):
             raise SightlineError(
                 "base carries LoRA adapters: fuse or unload them first, and add adapters to the retrofit."

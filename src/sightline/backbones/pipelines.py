@@ -209,7 +209,7 @@ def _require_options(options: Mapping[str, Any], known: Collection[str]) -> None
     """Refuse options that diffusers would ignore with a warning."""
     for name in options:
         if name not in known:
-            expected = f"one of {', '.join(known)}" if known else "none for an untrained miniature"
+            expected = f"one of dtype, device, {', '.join(known)}" if known else "none for an untrained miniature"
             raise SightlineError(f"{name} is no option of load_pipeline: expected {expected}.")
 
 

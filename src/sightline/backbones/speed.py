@@ -26,6 +26,7 @@ from diffusers import AutoencoderKLWan, FirstBlockCacheConfig, WanTransformer3DM
 from diffusers.hooks.group_offloading import _is_group_offload_enabled
 
 from sightline.backbones.accelerate import accelerate
+from sightline.backbones.families import family_of
 from sightline.backbones.fast_vae import decode_in_bfloat16
 from sightline.backbones.flops import forward_flops
 from sightline.backbones.low_precision_linear import to_bfloat16, to_fp8
@@ -92,6 +93,7 @@ def set_speed(pipe: AnyPipeline, speed: Speed, *, num_videos: int = 1) -> AnyPip
     """
     if isinstance(num_videos, bool) or not isinstance(num_videos, int) or num_videos < 0:
         raise SightlineError(f"num_videos is {num_videos!r}: expected a whole number, or 0 to never compile.")
+    family_of(pipe)  # refuses other pipelines
     earlier = speed_of(pipe)
     if check_speed(speed) == earlier:
         return pipe

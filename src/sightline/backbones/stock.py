@@ -47,8 +47,9 @@ __all__ = [
 
 
 def experts(pipe: AnyPipeline) -> dict[str, Any]:
-    """The transformers of a pipeline by the name of their component."""
-    return {name: model for name in EXPERTS if (model := getattr(pipe, name, None)) is not None}
+    """The transformers of a pipeline by the name of their component, without what torch.compile puts around them."""
+    found = {name: getattr(pipe, name, None) for name in EXPERTS}
+    return {name: getattr(model, "_orig_mod", model) for name, model in found.items() if model is not None}
 
 
 def lowest_sigma(pipe: AnyPipeline, component: str) -> float:

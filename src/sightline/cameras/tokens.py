@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,8 +15,8 @@ from torch.utils import _pytree as pytree
 from sightline.cameras import lens, plucker, se3
 from sightline.cameras.camera_batch import CameraBatch
 from sightline.cameras.token_grid import TEMPORAL_STRIDE, TokenGrid
-from sightline.cameras.trajectory import Trajectory
-from sightline.checks import whole_number
+from sightline.cameras.trajectory import Trajectory, require_trajectory
+from sightline.checks import frame_number, whole_number
 from sightline.errors import SightlineError
 
 # The columns of a row. Nothing else in the package may count them.
@@ -77,6 +77,7 @@ class CameraTokens:
         latent_pose: the raw frame whose pose a latent frame k > 0 takes. It covers raw frames 4k-3 .. 4k, and takes the
             last (4k), the first (4k-3) or the middle one (4k-1). Latent frame 0 takes raw frame 0.
         """
+        require_trajectory(trajectory)
         if trajectory.xi > 1:
             token_rays(trajectory, torch.arange(len(trajectory)), *check_grid(grid)[1:])  # refuses pixels without a ray
         cameras = CameraBatch.from_trajectory(trajectory)
@@ -102,7 +103,7 @@ class CameraTokens:
                 f"for {frames} latent frames (see Trajectory.resampled)."
             )
         if anchor is not None:
-            cameras = cameras.anchored(anchor)
+            cameras = cameras.anchored(frame_number("anchor", anchor, found))
         device = cameras.camera_to_world.device
         # Everything is made on the device: a copy to it would wait for what it is computing.
         picked = _latent_frames(frames, latent_pose, temporal_stride, device)
@@ -127,8 +128,9 @@ class CameraTokens:
         return cls(torch.zeros(batch, grid.num_tokens, ROW_WIDTH), grid)
 
     @classmethod
-    def batch(cls, tokens: Sequence[CameraTokens]) -> CameraTokens:
+    def batch(cls, tokens: Iterable[CameraTokens]) -> CameraTokens:
         """Several clips as one batch; their grids must agree."""
+        tokens = list(tokens)
         grids = {one.grid for one in tokens}
         if len(grids) != 1:
             raise SightlineError(

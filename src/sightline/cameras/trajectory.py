@@ -13,7 +13,7 @@ from torch import Tensor
 
 from sightline.cameras import defaults, se3
 from sightline.cameras.pose_checks import as_float64, check_intrinsics, check_poses
-from sightline.checks import number, whole_number
+from sightline.checks import frame_number, number, whole_number
 from sightline.errors import SightlineError
 
 if TYPE_CHECKING:
@@ -100,8 +100,7 @@ class Trajectory:
 
     def anchored(self, frame: int = 0) -> Trajectory:
         """The same poses in the coordinates of one of the cameras, which becomes the identity."""
-        if not hasattr(frame, "__index__") or not -len(self) <= frame < len(self):
-            raise SightlineError(f"frame is {frame}: expected a frame of this trajectory, which has {len(self)}.")
+        frame = frame_number("frame", frame, len(self))
         return self.replace(camera_to_world=se3.anchor(self.camera_to_world, frame))
 
     def scaled(self, factor: float) -> Trajectory:
@@ -234,3 +233,11 @@ class Trajectory:
                 raise SightlineError(
                     f"other has {name} {theirs}: expected {mine}, as the trajectory it joins (see fit_to, replace)."
                 )
+
+
+def require_trajectory(trajectory: object) -> None:
+    """Refuse what is no Trajectory, such as the text of a move."""
+    if not isinstance(trajectory, Trajectory):
+        raise SightlineError(
+            f"trajectory is a {type(trajectory).__name__}: expected a Trajectory, such as moves.orbit()."
+        )

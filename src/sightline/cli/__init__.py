@@ -27,7 +27,7 @@ VERBS = {
     "lab": "train and measure the small model that ships with the package",
 }
 
-FAULT, INTERRUPTED = 2, 130  # exit codes
+FAULT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141  # exit codes
 
 
 def command() -> int:
@@ -35,7 +35,14 @@ def command() -> int:
     # Before torch is imported: by default, its CPU threads spin while they wait for each other. Where other programs use the
     # cores too, generation then takes several times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    code = main()
+    try:
+        try:
+            code = main()
+        finally:  # help ends in SystemExit
+            sys.stdout.flush()
+    except BrokenPipeError:  # whatever reads the output, such as head, has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed when the interpreter ends
+        return BROKEN_PIPE
     distributed = sys.modules.get("torch.distributed")  # only where a verb has imported it: that takes seconds
     if code == 0 and distributed is not None and distributed.is_available() and distributed.is_initialized():
         distributed.destroy_process_group()  # its threads can crash an interpreter that exits before them

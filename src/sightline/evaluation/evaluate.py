@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+from sightline.backbones.families import family_of
 from sightline.backbones.stock import AnyPipeline
 from sightline.backbones.wan_configs import Defaults
 from sightline.cameras import moves
-from sightline.checks import number, whole_number
+from sightline.checks import number, shown, whole_number
 from sightline.data.clip_spec import ClipSpec
 from sightline.data.split import Part
 from sightline.documents import read_json
@@ -114,8 +115,16 @@ def evaluate(
     weights: files of the metrics' networks, by network.
     on_done: called with a line of text after each clip. state: accelerate's processes, which divide the clips.
     """
-    if protocol not in get_args(Protocol):
-        raise SightlineError(f"protocol is {protocol!r}: expected one of {', '.join(get_args(Protocol))}.")
+    for argument, value, kind in (
+        ("protocol", protocol, Protocol),
+        ("against", against or "trajectory", Against),
+        ("part", part or "all", Part),
+    ):
+        if value not in get_args(kind):
+            raise SightlineError(f"{argument} is {value!r}: expected one of {', '.join(get_args(kind))}.")
+    for argument, text in (("output", output), ("label", label)):
+        if not isinstance(text, str | Path | None):
+            raise SightlineError(f"{argument} is {shown(text)}: expected text.")
     folder = Path(output or f"outputs/{protocol}")
     with locked(folder):
         pass  # a second command for the folder is refused before anything is read; the run itself locks it again
@@ -159,14 +168,14 @@ def evaluate(
     if protocol != "revisit":  # which compares shapes alone
         against = choose_reference(_first(against, wanted and wanted.against), estimator, facts)
     loaded.info.require_sampling(sampling.num_inference_steps, sampling.guidance_scale)
-    loaded.info.require_conditioning(blind=blind, camera_guidance_scale=camera_guidance_scale)
+    loaded.info.require_conditioning(blind=blind, camera_guidance_scale=sampling.camera_guidance_scale)
     if not blind:
         loaded.require_camera(instead=", or --blind")
     settings = cases.settings()
     suite = _open_suite(metrics, wanted, weights, loaded.device, settings)
     still = moves.static(frames=spec.num_frames, width=spec.width, height=spec.height)
     plan = Plan(still, None, "", sampling.num_inference_steps, sampling.guidance_scale)
-    loaded.require_memory(plan, camera_guidance=camera_guidance_scale != 1.0)
+    loaded.require_memory(plan, camera_guidance=sampling.camera_guidance_scale != 1.0)
     against = against or "trajectory"
     estimator_name = estimator if isinstance(estimator, str) else estimator.name
     record = paper_record(
@@ -240,6 +249,7 @@ def _open_model(model: Any, camera: str | Path | None) -> tuple[Model, str | Non
         return Model(options), None
     if camera is not None:
         raise SightlineError("camera is given with a pipeline: expected attach_camera(pipeline, camera) before.")
+    family_of(model)  # refuses what is no pipeline
     return Model.of(model), str(model.name_or_path or "a pipeline")
 
 

@@ -37,10 +37,14 @@ class Sampling:
     negative_prompt: str | None = None
 
     def __post_init__(self) -> None:
-        whole_number("num_inference_steps", self.num_inference_steps)
-        number("guidance_scale", self.guidance_scale)
-        number("camera_guidance_scale", self.camera_guidance_scale)
-        check_seed(self.seed)
+        checked = {
+            "num_inference_steps": whole_number("num_inference_steps", self.num_inference_steps),
+            "guidance_scale": number("guidance_scale", self.guidance_scale),
+            "camera_guidance_scale": number("camera_guidance_scale", self.camera_guidance_scale),
+            "seed": check_seed(self.seed),
+        }
+        for name, value in checked.items():  # NumPy's numbers, which JSON cannot hold, become Python's
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from sightline.backbones.speed import PLAIN_PIPELINES, FilmSpeed, film_speed, ru
 from sightline.backbones.stock import STOCK_PIPELINES, AnyPipeline, experts
 from sightline.cameras.token_grid import TokenGrid, TokenStride
 from sightline.cameras.tokens import CameraTokens, LatentPose
-from sightline.cameras.trajectory import Trajectory
+from sightline.cameras.trajectory import Trajectory, require_trajectory
 from sightline.checks import check_seed, number, whole_number
 from sightline.errors import SightlineError
 from sightline.generation.joined_guidance import joined_guidance
@@ -26,6 +26,7 @@ from sightline.generation.prompts import encoded_prompts
 from sightline.images import as_frames, load_image
 
 _SET_BY_GENERATE = {"height", "width", "num_frames", "generator", "output_type"}
+_ONE_VIDEO = {"num_videos_per_prompt": 1, "return_dict": True}  # the values of these options that return one array
 
 
 def generate(
@@ -55,10 +56,7 @@ def generate(
     anchor, latent_pose: see CameraTokens.from_trajectory.
     """
     family = family_of(pipe)
-    if not isinstance(trajectory, Trajectory):
-        raise SightlineError(
-            f"trajectory is a {type(trajectory).__name__}: expected a Trajectory, such as moves.orbit()."
-        )
+    require_trajectory(trajectory)
     if not isinstance(prompt, str):
         raise SightlineError(
             f"prompt is a {type(prompt).__name__}: expected one text; call generate once for each video."
@@ -67,12 +65,16 @@ def generate(
     defaults = info.defaults
     num_inference_steps = defaults.num_inference_steps if num_inference_steps is None else num_inference_steps
     guidance_scale = defaults.guidance_scale if guidance_scale is None else guidance_scale
-    whole_number("num_inference_steps", num_inference_steps)
-    number("guidance_scale", guidance_scale, at_least=0.0)
-    check_seed(seed)
+    num_inference_steps = whole_number("num_inference_steps", num_inference_steps)
+    guidance_scale = number("guidance_scale", guidance_scale, at_least=0.0)
+    camera_guidance_scale = number("camera_guidance_scale", camera_guidance_scale)
+    seed = check_seed(seed)
     if reserved := sorted(set(options) & _SET_BY_GENERATE):
         raise SightlineError(f"{reserved[0]} is set by generate itself: expected trajectory or seed instead.")
-    info.require_conditioning(blind=blind, camera_guidance_scale=number("camera_guidance_scale", camera_guidance_scale))
+    for name, value in _ONE_VIDEO.items():
+        if options.get(name, value) != value:
+            raise SightlineError(f"{name} is {options[name]!r}: expected {value!r}, since generate returns one video.")
+    info.require_conditioning(blind=blind, camera_guidance_scale=camera_guidance_scale)
     info.require_sampling(num_inference_steps, guidance_scale)
     if not blind:
         info.require_lens(trajectory)
@@ -106,7 +108,7 @@ def generate(
     if camera_guidance_scale != 1.0:
         if blind:
             raise SightlineError("camera_guidance_scale is given with blind: expected 1, since there is no camera.")
-        attention_kwargs["camera_guidance_scale"] = float(camera_guidance_scale)
+        attention_kwargs["camera_guidance_scale"] = camera_guidance_scale
     attention_kwargs |= options.pop("attention_kwargs", None) or {}
     pipe = pipeline_for_mode(pipe, with_image=image is not None)
     if not blind:
@@ -155,6 +157,8 @@ def camera_tokens(
     pipe: AnyPipeline, trajectory: Trajectory, *, anchor: int | None = 0, latent_pose: LatentPose = "last"
 ) -> CameraTokens:
     """The trajectory on this pipeline's token grid, for `pipe(..., attention_kwargs={"camera": tokens})`."""
+    family_of(pipe)  # refuses other pipelines
+    require_trajectory(trajectory)
     transformers = list(experts(pipe).values())
     for model in transformers:
         if not isinstance(model, CameraTransformer):

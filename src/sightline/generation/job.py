@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from tyro.conf import arg
 
 from sightline.cameras.options import FILE_ONLY, MOVE_ONLY, LensOptions, MoveOptions, ReadOptions
-from sightline.checks import check_seed, number, whole_number
+from sightline.checks import check_seed, number, shown, whole_number
 from sightline.errors import SightlineError
 from sightline.option_types import (
     OptionalFile,
@@ -64,7 +66,7 @@ class Job(MoveOptions, ReadOptions):
     """Seed of the noise. The same seed on the same machine gives the same bytes."""
 
     def check(self) -> Job:
-        """Refuse what is wrong whatever the model is; returns the job."""
+        """Refuse what is wrong whatever the model is; returns the job with paths as Path and numbers as Python's."""
         for first, second in _EXCLUSIVE:
             if getattr(self, first) not in (None, False) and getattr(self, second) not in (None, False):
                 raise SightlineError(f"{first} and {second} are both given: expected at most one of them.")
@@ -73,18 +75,26 @@ class Job(MoveOptions, ReadOptions):
         self._check_trajectory_options()
         if self.text_only and self.prompt is None:
             raise SightlineError("prompt is missing: expected one, since text_only leaves nothing else to go by.")
-        for name in ("num_frames", "num_inference_steps"):
-            if getattr(self, name) is not None:
-                whole_number(name, getattr(self, name))
-        if self.guidance_scale is not None:
-            number("guidance_scale", self.guidance_scale, at_least=0.0)
-        number("camera_guidance_scale", self.camera_guidance_scale)
-        check_seed(self.seed)
-        if self.world is not None:
-            check_seed(self.world, "world")
         if self.size is not None:
             parse_size(self.size)
-        return self
+        checks: dict[str, Callable[[str, Any], Any]] = {
+            "output": _path,
+            "image": _path,
+            "trajectory": _path,
+            "num_frames": whole_number,
+            "num_inference_steps": whole_number,
+            "guidance_scale": partial(number, at_least=0.0),
+            "camera_guidance_scale": number,
+            "seed": lambda name, value: check_seed(value, name),
+            "world": lambda name, value: check_seed(value, name),
+        }
+        optional = {field.name for field in dataclasses.fields(self) if field.default is None}
+        checked = {
+            name: check(name, getattr(self, name))
+            for name, check in checks.items()
+            if name not in optional or getattr(self, name) is not None
+        }
+        return dataclasses.replace(self, **checked)
 
     def _check_trajectory_options(self) -> None:
         """Refuse options of moves without a move, and options of files without a file."""
@@ -104,3 +114,10 @@ class Job(MoveOptions, ReadOptions):
             name: str(value) if isinstance(value, Path) else list(value) if isinstance(value, tuple) else value
             for name, value in fields.items()
         }
+
+
+def _path(name: str, value: Any) -> Path:
+    try:
+        return Path(value)
+    except TypeError:
+        raise SightlineError(f"{name} is {shown(value)}: expected a path.") from None

@@ -141,9 +141,10 @@ class Model:
     def require_camera(self, instead: str = "") -> None:
         """Refuse a model that takes no camera. instead: another option to name in the message."""
         if not self.info.has_camera and self.options.camera is None:
-            raise SightlineError(
-                f"model {self.options.model!r} takes no camera: expected --camera WEIGHTS with it{instead}."
-            )
+            what, expected = f"model {self.options.model!r}", "--camera WEIGHTS with it"
+            if self.options.model is None:
+                what, expected = "the pipeline", "attach_camera(pipe, camera) before"
+            raise SightlineError(f"{what} takes no camera: expected {expected}{instead}.")
 
     def require_memory(self, plan: Plan, camera_guidance: bool) -> None:
         """Refuse, before weights are loaded, what will not fit into memory."""

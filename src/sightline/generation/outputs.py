@@ -43,14 +43,14 @@ def run_job(
     Everything that can be refused is refused before weights are loaded. rank: of processes that share one video (context
     parallel), only the first writes. on_step: may raise, which ends the job and leaves nothing behind.
     """
-    clock = _Clock()
+    clock, job = _Clock(), job.check()
     if not overwrite:
         require_empty(job.output)
     elif not _holds_video(job.output):  # replace only what an earlier job wrote
         require_empty(job.output, "a folder that `sightline generate` wrote, or a new or empty one")
         overwrite = False
     model.require_camera()
-    _require_memory(model, job.check())
+    _require_memory(model, job)
     plan = make_plan(job, model.info)
     _log.info("%s", plan.shot)
     model.require_memory(plan, camera_guidance=job.camera_guidance_scale != 1.0)
