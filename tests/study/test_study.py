@@ -70,6 +70,18 @@ def test_a_wrong_study_is_refused_in_one_sentence(tmp_path, text, sentence):
     assert sentence in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "options, budget", [(["--steps", "5"], (5, None, None)), (["--seconds", "9"], (None, 9.0, 128))]
+)
+def test_the_budget_of_a_study_of_equal_time_can_be_changed(tmp_path, monkeypatch, options, budget):
+    plans = []
+    monkeypatch.setattr(
+        "sightline.study.run.run_study", lambda plan, *rest: plans.append(plan) or plan.write_study() or []
+    )
+    assert cli.main(["study", "run", "main-seconds", "-o", str(tmp_path / "study"), *options]) == 0
+    assert [(plan.study.steps, plan.study.seconds, plan.study.timed_batch_size) for plan in plans] == [budget]
+
+
 def test_an_estimate_counts_what_is_left(tmp_path, capsys):
     assert cli.main(["study", "plan", "main", "revisit", "longer", "--clips-per-second", "320"]) == 0
     pace = Pace(clips_per_second=320.0, jobs=8)  # 0.1 s for a step of 32 clips

@@ -60,8 +60,8 @@ class Plan:
     studies: Annotated[Positional[tuple[str, ...]], arg(metavar="STUDY ...", help_behavior_hint="")] = ()
     """Shipped studies (see list), or YAML files."""
     clips_per_second: float = 2400.0
-    """Clips of the lab, of 33 x 128 x 128, that all processes together train with its base of 11 M parameters. The default is what
-    one process reaches alone on one H200 with 128 clips in a step, which nearly fill it."""
+    """Clips of the lab, of 33 x 128 x 128, that all processes together train with its base of 11 M parameters. The default is
+    what one process reaches alone on one H200 with 128 clips in a step, which nearly fill it."""
     row_seconds: float = 60.0
     """Seconds that each row needs before its first step, mostly for compilation."""
     run_seconds: float = 20.0
@@ -128,7 +128,8 @@ class Run:
         if self.seeds:
             study = replace(study, seeds=self.seeds)
         if self.steps is not None or self.seconds is not None:
-            study = replace(study, steps=self.steps, seconds=self.seconds)
+            timed = study.timed_batch_size if self.seconds is not None else None  # which has no meaning beside steps
+            study = replace(study, steps=self.steps, seconds=self.seconds, timed_batch_size=timed)
         name = Path(self.study).stem
         output = self.output or Path("outputs/study") / name
         plan = StudyPlan(study, name, output, Share.parse(self.share), self.rows, self.tables)
