@@ -49,6 +49,7 @@ def test_rows_differ_only_in_what_they_override():
         ("extends: debug\nseconds: 5", "steps and seconds: expected exactly one of the two"),
         ("extends: debug\ntimed_batch_size: 8", "timed_batch_size is 8: expected it beside seconds only"),
         ("extends: main-seconds\ntimed_batch_size: 0", "timed_batch_size is 0: expected"),
+        ("extends: debug\nrates: [{learning_rate: 1e-3}, {learning_rate: 0.001}]", "rates is 0.001x1, 0.001x1: expected every"),
         ("extends: debug\nseeds: [1, 1]", "every seed once"),
         ("extends: debug\nrows: {SCoPE: {tables: [some]}}", "rows.SCoPE.tables has 'some': expected some of all"),
         ("extends: debug\nrows: {A b: {}, A_b: {}}", "expected labels that still differ as names of folders"),

@@ -154,6 +154,10 @@ class Study:
             if self.seconds is None:
                 raise SightlineError(f"timed_batch_size is {self.timed_batch_size}: expected it beside seconds only.")
         whole_number("sweep_steps", self.sweep_steps)
+        if len({rate.name for rate in self.rates}) < len(self.rates):
+            raise SightlineError(
+                f"rates is {', '.join(rate.name for rate in self.rates)}: expected every learning_rate x scale once."
+            )
         if not self.rows or not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise SightlineError("rows and seeds: expected at least one of each, and every seed once.")
         for seed in self.seeds:
