@@ -278,6 +278,15 @@ def test_a_row_that_cannot_be_prepared_is_a_failed_row(small, tmp_path, monkeypa
     assert failures["SCoPE"] is None and failures["broken"].startswith("an unexpected KeyError ('no such clip')")
 
 
+def test_a_wrong_estimator_is_refused_before_anything_is_trained(quick, tmp_path, monkeypatch):
+    trained = []
+    monkeypatch.setattr(run_one, "train", lambda *rest: trained.append(rest))
+    measure = dataclasses.replace(quick.measure, groups=("video",), estimator="guess")
+    assert run_study(Plan(dataclasses.replace(quick, seeds=(0,), measure=measure), "quick", tmp_path)) == []
+    (result,) = read_results(tmp_path)
+    assert not trained and result.failure.startswith("estimator is 'guess': expected one of")
+
+
 def test_rows_without_parameters_of_their_encoding_try_no_scales(small, tmp_path):
     rates = (Rate(1e-3), Rate(1e-3, 5.0), Rate(2e-3))
     rows = {"none": Row(), "SCoPE": Row({"name": "scope"}), "ReRoPE": Row({"name": "rerope"})}

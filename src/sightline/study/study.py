@@ -106,7 +106,7 @@ class Measure:
     """How cameras are estimated from videos, as for sightline evaluate."""
     against: Literal["trajectory", "video"] = "trajectory"
     """What pose errors are measured to: the commanded trajectory, or what the estimator finds in the true video."""
-    networks: tuple[str, ...] = ()
+    networks: tuple[Literal["lpips", "dino"], ...] = ()
     """lpips and dino, for the appearance metrics of revisit; one without its weights is left out with a note."""
     weights: dict[str, str] = field(default_factory=dict)
     """Files of their weights, by network."""
@@ -162,8 +162,9 @@ class Study:
             raise SightlineError("rows and seeds: expected at least one of each, and every seed once.")
         for seed in self.seeds:
             check_seed(seed)
-        for name in ("loss_clips", "num_inference_steps", "batch_size", "history"):
+        for name in ("loss_clips", "videos", "loops", "num_inference_steps", "batch_size", "history"):
             whole_number(f"measure.{name}", getattr(self.measure, name))
+        number("measure.poses", self.measure.poses, at_least=0)
         self._check_names()
 
     def _check_names(self) -> None:
