@@ -23,6 +23,7 @@ from sightline.study.run import run_study
 from sightline.study.study import Cell, Rate, Row, TableConfig
 from sightline.study.study_file import read_study, shipped_studies
 from sightline.training import checkpoint, trainer
+from sightline.training.feeds import Feed
 from tests.study.conftest import longer
 
 
@@ -127,8 +128,15 @@ def test_equal_time_is_as_many_steps_as_fit_into_it(quick, tmp_path):
 
 
 def test_steps_are_timed_with_as_many_clips_as_fill_the_device(quick, tmp_path, monkeypatch):
-    """The time of a step of four clips decides; the run itself trains with the recipe's two."""
+    """The time of a step of four clips decides, and four are denoised at once; the run itself trains with the recipe's two."""
     sizes, train = {}, run_one.train
+    held_out, validation = [], Feed.validation
+
+    def note_clips(feed, indices, device):
+        held_out.append(len(indices))
+        return validation(feed, indices, device)
+
+    monkeypatch.setattr(Feed, "validation", note_clips)
 
     def note(recipe, *rest):
         sizes[Path(recipe.output).name] = (recipe.optimizer.batch_size, recipe.optimizer.micro_batch_size)
@@ -139,6 +147,7 @@ def test_steps_are_timed_with_as_many_clips_as_fill_the_device(quick, tmp_path, 
     plan = Plan(timed, "quick", tmp_path)
     run_study(plan)
     recipe = timed.row_recipe(Cell("all", "SCoPE")).optimizer
+    assert 4 in held_out  # of which the study measures at most three at once
     assert sizes == {"run": (4, 4), "0": (recipe.batch_size, recipe.micro_batch_size)} and recipe.batch_size != 4
     (result,) = read_results(tmp_path)
     assert result.cost["steps"] == max(1, round(0.3 / result.cost["step_seconds"]))

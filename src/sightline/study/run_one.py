@@ -233,21 +233,23 @@ class Worker:
         return max(1, round(seconds / self.timing(cell)["step_seconds"]))
 
     def timing(self, cell: Cell, seed: int | None = None) -> dict[str, float]:
-        """Seconds of a training step, and of a denoising step of one clip: of a seed, or once for a row (and
-        all tables that differ in their sources only), which is what its number of steps is computed from."""
+        """Seconds of a training step, and of a denoising step of as many clips as it has at a time: of a seed, or once for a row
+        (and all tables that differ in their sources only), which is what its number of steps is computed from."""
+        study = self.plan.study
         if seed is None:
             cell = self.plan.timing_cell(cell)
         folder = self.plan.folder / "timing" / cell.name / ("" if seed is None else str(seed))
 
+        clips = study.timed_batch_size or study.row_recipe(cell).optimizer.micro_batch_size
+
         def train(run: Path) -> Any:
-            study = self.plan.study
             recipe = self._recipe(cell, study.seeds[0] if seed is None else seed, None, TIMED_STEPS, run)
             if study.timed_batch_size is not None:
-                sizes = {"batch_size": study.timed_batch_size, "micro_batch_size": study.timed_batch_size}
-                recipe = dataclasses.replace(recipe, optimizer=dataclasses.replace(recipe.optimizer, **sizes))
+                optimizer = dataclasses.replace(recipe.optimizer, batch_size=clips, micro_batch_size=clips)
+                recipe = dataclasses.replace(recipe, optimizer=optimizer)
             return self._trained(_without_history(recipe), run)
 
-        return read_or_measure(folder, train, self.measurer(cell.table))
+        return read_or_measure(folder, train, self.measurer(cell.table), clips)
 
     def _recipe(self, cell: Cell, seed: int, rate: Rate | None, steps: int, output: Path) -> Recipe:
         """The recipe of a row with its seed, length and learning rates. Nothing else may differ between rows."""
