@@ -21,6 +21,7 @@ from sightline.study.run import run_study
 from sightline.study.study import Cell, Rate, Row, TableConfig
 from sightline.study.study_file import read_study, shipped_studies
 from sightline.training import checkpoint, trainer
+from sightline.training.feeds import Feed
 from tests.processes import kill_at
 from tests.study.conftest import longer
 
@@ -126,8 +127,15 @@ def test_equal_time_is_as_many_steps_as_fit_into_it(quick, tmp_path):
 
 
 def test_steps_are_timed_with_as_many_clips_as_fill_the_device(quick, tmp_path, monkeypatch):
-    """The time of a step of four clips decides; the run itself trains with the recipe's two."""
+    """The time of a step of four clips decides, and four are denoised at once; the run itself trains with the recipe's two."""
     sizes, train = {}, row_training.train
+    held_out, validation = [], Feed.validation
+
+    def note_clips(feed, indices, device):
+        held_out.append(len(indices))
+        return validation(feed, indices, device)
+
+    monkeypatch.setattr(Feed, "validation", note_clips)
 
     def note(recipe, *rest):
         sizes[Path(recipe.output).name] = (recipe.optimizer.batch_size, recipe.optimizer.micro_batch_size)
@@ -138,6 +146,7 @@ def test_steps_are_timed_with_as_many_clips_as_fill_the_device(quick, tmp_path, 
     plan = Plan(timed, "quick", tmp_path)
     run_study(plan)
     recipe = timed.row_recipe(Cell("all", "SCoPE")).optimizer
+    assert 4 in held_out  # of which the study measures at most three at once
     assert sizes == {"run": (4, 4), "0": (recipe.batch_size, recipe.micro_batch_size)} and recipe.batch_size != 4
     (result,) = read_results(tmp_path)
     assert result.cost["steps"] == max(1, round(0.3 / result.cost["step_seconds"]))
@@ -262,6 +271,15 @@ def test_a_row_that_cannot_be_prepared_is_a_failed_row(small, tmp_path, monkeypa
     assert run_study(Plan(dataclasses.replace(small, rows=rows, seeds=(0,), steps=1), "small", tmp_path)) == []
     failures = {one.row: one.failure for one in read_results(tmp_path)}
     assert failures["SCoPE"] is None and failures["broken"].startswith("an unexpected KeyError ('no such clip')")
+
+
+def test_a_wrong_estimator_is_refused_before_anything_is_trained(quick, tmp_path, monkeypatch):
+    trained = []
+    monkeypatch.setattr(row_training, "train", lambda *rest: trained.append(rest))
+    measure = dataclasses.replace(quick.measure, groups=("video",), estimator="guess")
+    assert run_study(Plan(dataclasses.replace(quick, seeds=(0,), measure=measure), "quick", tmp_path)) == []
+    (result,) = read_results(tmp_path)
+    assert not trained and result.failure.startswith("estimator is 'guess': expected one of")
 
 
 def test_rows_without_parameters_of_their_encoding_try_no_scales(small, tmp_path):

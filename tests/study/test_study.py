@@ -49,6 +49,7 @@ def test_rows_differ_only_in_what_they_override():
         ("extends: debug\nseconds: 5", "steps and seconds: expected exactly one of the two"),
         ("extends: debug\ntimed_batch_size: 8", "timed_batch_size is 8: expected it beside seconds only"),
         ("extends: main-seconds\ntimed_batch_size: 0", "timed_batch_size is 0: expected"),
+        ("extends: debug\nrates: [{learning_rate: 1e-3}, {learning_rate: 0.001}]", "rates is 0.001x1, 0.001x1: expected every"),
         ("extends: debug\nseeds: [1, 1]", "every seed once"),
         ("extends: debug\nrows: {SCoPE: {tables: [some]}}", "rows.SCoPE.tables has 'some': expected some of all"),
         ("extends: debug\nrows: {A b: {}, A_b: {}}", "expected labels that still differ as names of folders"),
@@ -57,6 +58,9 @@ def test_rows_differ_only_in_what_they_override():
         ("extends: debug\ntables: {all: {}}", "tables.all.videos is empty"),
         ("extends: debug\noverrides: {optimizer: {speed: 1}}", "optimizer.speed is no setting"),
         ("extends: debug\nmeasure: {groups: [sound]}", "measure.groups is 'sound': expected one of loss, video, revisit"),
+        ("extends: debug\nmeasure: {networks: [sound]}", "measure.networks is 'sound': expected one of lpips, dino"),
+        ("extends: debug\nmeasure: {videos: 0}", "measure.videos is 0: expected"),
+        ("extends: debug\nmeasure: {poses: -1}", "measure.poses is -1: expected"),
         ("extends: debug\ntables: {all: {like: some}}", "tables.all.like is 'some': expected one of those above it"),
         ("extends: debug\nrows: {A: {like: [B]}}", "rows.A.like is ['B']: expected one of those above it"),
         ("extends: debug\nbases: {first: {like: second}, second: {like: base}}", "bases.first.like is 'second'"),
@@ -68,6 +72,18 @@ def test_a_wrong_study_is_refused_in_one_sentence(tmp_path, text, sentence):
     with pytest.raises(SightlineError) as error:
         read_study(tmp_path / "study.yaml")
     assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "options, budget", [(["--steps", "5"], (5, None, None)), (["--seconds", "9"], (None, 9.0, 128))]
+)
+def test_the_budget_of_a_study_of_equal_time_can_be_changed(tmp_path, monkeypatch, options, budget):
+    plans = []
+    monkeypatch.setattr(
+        "sightline.study.run.run_study", lambda plan, *rest: plans.append(plan) or plan.write_study() or []
+    )
+    assert cli.main(["study", "run", "main-seconds", "-o", str(tmp_path / "study"), *options]) == 0
+    assert [(plan.study.steps, plan.study.seconds, plan.study.timed_batch_size) for plan in plans] == [budget]
 
 
 def test_an_estimate_counts_what_is_left(tmp_path, capsys):

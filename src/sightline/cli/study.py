@@ -128,7 +128,8 @@ class Run:
         if self.seeds:
             study = replace(study, seeds=self.seeds)
         if self.steps is not None or self.seconds is not None:
-            study = replace(study, steps=self.steps, seconds=self.seconds)
+            timed = study.timed_batch_size if self.seconds is not None else None  # which has no meaning beside steps
+            study = replace(study, steps=self.steps, seconds=self.seconds, timed_batch_size=timed)
         name = Path(self.study).stem
         output = self.output or Path("outputs/study") / name
         plan = StudyPlan(study, name, output, Share.parse(self.share), self.rows, self.tables)

@@ -107,6 +107,8 @@ class Measurer:
         for kind in ("video", "revisit"):
             if kind in self.measure.groups:
                 self.cases(kind)
+                if kind == "revisit" or self.measure.poses:
+                    _ = self.estimator  # a wrong name is refused before anything is trained
 
     def sweep_loss(self, model: Any) -> float:
         """The mean loss over the held-out clips on which learning rates are chosen."""

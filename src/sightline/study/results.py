@@ -83,8 +83,8 @@ class RunResult:
     row: the label of the row; unique in its table. table: of the study, which may have several (such as one per unit).
     clips: names by group (see METRICS); those of `revisit` are SCENE/LOOP, and clips of one SCENE are not independent. Under
         `poses`, those of `video` whose cameras were estimated: the others have no pose errors because none were asked for.
-    metrics: one value per clip, by name of METRICS. cost: by name of COST; peak_gib only on a GPU, denoise_seconds (one clip,
-        one step) only where the study measures times.
+    metrics: one value per clip, by name of METRICS. cost: by name of COST; peak_gib only on a GPU, denoise_seconds (one step
+        of as many clips as a training step has at a time) only where the study measures times.
     learning_rate: the one that was trained with, the best of the row's sweep where there was one.
     history: values over training as (step, value), such as train_loss, loss, alpha_q/3 (layer 3) and gate_at_1/3.
     facts: other numbers of the run: reciprocal_share/3 (of layer 3) and reciprocal_share (mean over layers), the share of the

@@ -103,21 +103,22 @@ class RowTrainer:
         return self._measurer[1]
 
     def timing(self, cell: Cell, seed: int | None = None) -> dict[str, float]:
-        """Seconds of a training step, and of a denoising step of one clip: of a seed, or once for a row (and
-        all tables that differ in their sources only), which is what its number of steps is computed from."""
+        """Seconds of a training step, and of a denoising step of as many clips as it has at a time: of a seed, or once for a row
+        (and all tables that differ in their sources only), which is what its number of steps is computed from."""
+        study = self.plan.study
         if seed is None:
             cell = self.plan.timing_cell(cell)
         folder = self.plan.folder / "timing" / cell.name / ("" if seed is None else str(seed))
+        clips = study.timed_batch_size or study.row_recipe(cell).optimizer.micro_batch_size
 
         def train(run: Path) -> Any:
-            study = self.plan.study
             recipe = self._recipe(cell, study.seeds[0] if seed is None else seed, None, TIMED_STEPS, run)
-            if (size := study.timed_batch_size) is not None:
-                optimizer = dataclasses.replace(recipe.optimizer, batch_size=size, micro_batch_size=size)
+            if study.timed_batch_size is not None:
+                optimizer = dataclasses.replace(recipe.optimizer, batch_size=clips, micro_batch_size=clips)
                 recipe = dataclasses.replace(recipe, optimizer=optimizer)
             return self._trained(_without_history(recipe), run)
 
-        return read_or_measure(folder, train, self.measurer(cell.table))
+        return read_or_measure(folder, train, self.measurer(cell.table), clips)
 
     def steps(self, cell: Cell) -> int:
         """The steps of a run: the study's, or as many as fit into its seconds."""

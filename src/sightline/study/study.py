@@ -106,7 +106,7 @@ class Measure:
     """How cameras are estimated from videos, as for sightline evaluate."""
     against: Literal["trajectory", "video"] = "trajectory"
     """What pose errors are measured to: the commanded trajectory, or what the estimator finds in the true video."""
-    networks: tuple[str, ...] = ()
+    networks: tuple[Literal["lpips", "dino"], ...] = ()
     """lpips and dino, for the appearance metrics of revisit; one without its weights is left out with a note."""
     weights: dict[str, str] = field(default_factory=dict)
     """Files of their weights, by network."""
@@ -154,12 +154,17 @@ class Study:
             if self.seconds is None:
                 raise SightlineError(f"timed_batch_size is {self.timed_batch_size}: expected it beside seconds only.")
         whole_number("sweep_steps", self.sweep_steps)
+        if len({rate.name for rate in self.rates}) < len(self.rates):
+            raise SightlineError(
+                f"rates is {', '.join(rate.name for rate in self.rates)}: expected every learning_rate x scale once."
+            )
         if not self.rows or not self.seeds or len(set(self.seeds)) < len(self.seeds):
             raise SightlineError("rows and seeds: expected at least one of each, and every seed once.")
         for seed in self.seeds:
             check_seed(seed)
-        for name in ("loss_clips", "num_inference_steps", "batch_size", "history"):
+        for name in ("loss_clips", "videos", "loops", "num_inference_steps", "batch_size", "history"):
             whole_number(f"measure.{name}", getattr(self.measure, name))
+        number("measure.poses", self.measure.poses, at_least=0)
         self._check_names()
 
     def _check_names(self) -> None:

@@ -28,23 +28,24 @@ _TIMED_CALLS = 20
 _TIMING = "timing.json"
 
 
-def read_or_measure(folder: Path, train: Callable[[Path], Any], measurer: Measurer) -> dict[str, float]:
-    """step_seconds and denoise_seconds (of one clip). train: trains TIMED_STEPS steps in a folder and returns the model."""
+def read_or_measure(folder: Path, train: Callable[[Path], Any], measurer: Measurer, clips: int) -> dict[str, float]:
+    """step_seconds and denoise_seconds. train: trains TIMED_STEPS steps in a folder and returns the model. clips: that are
+    denoised together, as many as are trained together: with few of them, a GPU waits for the process that starts its kernels."""
     file, run = folder / _TIMING, folder / "run"
     if not file.is_file():
         shutil.rmtree(run, ignore_errors=True)
         model = train(run)
-        times = {"step_seconds": step_seconds(run), "denoise_seconds": _denoise_seconds(model, measurer)}
+        times = {"step_seconds": step_seconds(run), "denoise_seconds": _denoise_seconds(model, measurer, clips)}
         write_atomic(file, json.dumps(times) + "\n")
         shutil.rmtree(run, ignore_errors=True)
     return convert(dict[str, float], read_json(file, "the times of a row"), str(file))
 
 
 @torch.no_grad()
-def _denoise_seconds(model: Any, measurer: Measurer) -> float:
-    batch = measurer.feed.validation([0], measurer.device)
+def _denoise_seconds(model: Any, measurer: Measurer, clips: int) -> float:
+    batch = measurer.feed.validation([0] * clips, measurer.device)
     tokens = TokenGrid.from_latents(batch.latents.shape, model.config.patch_size).num_tokens
-    times = torch.full((1, tokens), 500.0, device=measurer.device)  # one per token, as the first frame is given
+    times = torch.full((clips, tokens), 500.0, device=measurer.device)  # one per token, as the first frame is given
     inputs: dict[str, Any] = {"timestep": times, "return_dict": False}
     if hasattr(model, "encoding_layers"):
         inputs["attention_kwargs"] = {"camera": batch.camera_tokens}
