@@ -21,17 +21,15 @@ from sightline.cameras.moves.amounts import (
     zoom_by_name,
 )
 from sightline.cameras.moves.phrase import Phrase, amount_names, defaults_of
-from sightline.cameras.moves.wording import AIMS, SUGGESTIONS, Aim, normalised
+from sightline.cameras.moves.reading import note_on, reading_of, refuse_verb
+from sightline.cameras.moves.wording import AIMS, PACES, TIMES, WHIPS, Aim, normalised
 from sightline.cameras.moves.words import (
     DIRECTIONS,
     FORMS,
-    HINTS,
-    INSTEAD,
     MORE_AND_LESS,
     MOVES,
     VERBS,
     Reading,
-    nearest,
 )
 from sightline.errors import SightlineError
 
@@ -41,10 +39,7 @@ _TOKEN = re.compile(
     rf"|(?P<goal>to\s+{NUMBER}\s*(?:{UNIT})?(?![\w.]))"
     rf"|(?P<quantity>{NUMBER}\s*(?:{UNIT})?(?![\w.]))|(?P<word>[^\W\d_]+)|(?P<other>\S+))"
 )
-_WHIPS = {"whip": 3.0, "swish": 3.0}  # so fast that the picture blurs: turns only
-_PACES = {"slow": 0.5, "slowly": 0.5, "fast": 2.0, "quick": 2.0, "quickly": 2.0, **_WHIPS}
-_FILLERS = {"the", "camera", "shot", "effect", "a", "an", "to", "by", "of", "at"}
-_TIMES = {"over", "for", "during", "lasting"}  # introduce seconds
+_FILLERS = {"the", "camera", "shot", "effect", "a", "an", "to", "by", "of", "at", "first", "finally"}
 _RADIUS = "radius"  # introduces target_depth
 _MAX_SECONDS = 1e5
 _WIDEST_MM = 10.0  # wider lenses are rare enough to be a factor instead
@@ -54,7 +49,7 @@ ZOOM_FACTOR = 2.0  # of "zoom in" without an amount
 def read_phrase(text: str) -> Phrase:
     """The move that a text names. What is not understood completely is refused."""
     head, *places = normalised(text).split(":")
-    words = _Words(text.strip())
+    words = _Words(text.strip(), in_words=not places)
     for aim in AIMS:
         if found := aim.words.search(head):
             words.aims.append((found[0], aim))
@@ -74,7 +69,7 @@ def read_name(name: str) -> Reading:
     words = _Words(name.strip())
     words.add(normalised(name))
     verb, direction = words._verb_and_direction()
-    return _reading(verb, direction, words)
+    return reading_of(verb, direction, words.verb, words.error)
 
 
 @dataclass
@@ -82,6 +77,7 @@ class _Words:
     """The words of a phrase as they are collected."""
 
     text: str
+    in_words: bool = True  # no colons
     amounts: list[str] = field(default_factory=list)
     verb: list[str] = field(default_factory=list)
     directions: list[str] = field(default_factory=list)
@@ -128,7 +124,7 @@ class _Words:
                 f"found 'at {text}', expected over {text}, or a move before it, such as hold for {text}, then"
             )
         introduced, self.expects = self.expects, ""
-        if introduced == _RADIUS:
+        if introduced == _RADIUS or (not introduced and self.last == "at" and UNITS.get(unit) == "scene units"):
             self.amounts.append(f"target_depth={text}")
         elif UNITS.get(unit) == "s":
             value = float(number)
@@ -149,7 +145,7 @@ class _Words:
         return "in" in VERBS[FORMS.get("_".join(self.verb), "dolly")]
 
     def _add_word(self, word: str) -> None:
-        if word in _PACES:
+        if word in PACES:
             self.paces.append(word)
         elif word in DIRECTIONS:
             if word in self.direction_words and word != "in":  # "from right to left to right", but "push in 3 m in 2 s"
@@ -158,7 +154,7 @@ class _Words:
             self.directions.append(DIRECTIONS[word])
             if word == "in" and re.fullmatch(NUMBER, self.last):
                 self.inches = f"{self.last} {word}"
-        elif word in _TIMES or word == _RADIUS:
+        elif word in TIMES or word == _RADIUS:
             self.expects = word
         elif word not in _FILLERS:
             self.verb.append(word)
@@ -167,9 +163,9 @@ class _Words:
         verb, direction = self._verb_and_direction()
         if not direction and "" not in VERBS.get(FORMS.get(verb, ""), ("",)) and any(aim.nears for _, aim in self.aims):
             direction = "in"  # "move towards the subject"
-        reading = _reading(verb, direction, self)
+        reading = reading_of(verb, direction, self.verb, self.error)
         if self.inches:
-            raise self.error(f"found {self.inches!r}, expected 'in' before the amount, or feet or cm instead of inches")
+            raise self.error(f"found {self.inches!r}, expected 'in' before the amount, or {self.inches}ches")
         for aimed, aim in self.aims:
             if reading.move not in aim.moves:
                 raise self.error(f"found {aimed!r}, expected {aim.expected}")
@@ -178,12 +174,14 @@ class _Words:
         for what, found in (("speed", self.paces), ("time", self.seconds)):
             if len(found) > 1:
                 raise self.error(f"found more than one {what}, expected at most one")
-        if self.paces and self.paces[0] in _WHIPS and reading.move not in ("pan", "tilt"):
+        if self.paces and self.paces[0] in WHIPS and reading.move not in ("pan", "tilt"):
             raise self.error(f"found {self.paces[0]!r}, expected a pan or tilt with it, or 'fast'")
         if self.goal and reading.move != "zoom":
             raise self.error(f"found {self.goal!r}, expected how far to go, such as pan left 30")
         amounts, factor = self._read_amounts(reading, direction)
-        pace = _PACES[self.paces[0]] if self.paces else 1.0
+        if reading.move == "arc" and self.in_words and (direction or amounts or self.aims):
+            amounts.setdefault("elevation", 0.0)  # "arc left 45" is level, "arc:45" climbs by its default
+        pace = PACES[self.paces[0]] if self.paces else 1.0
         first = MORE_AND_LESS.get(reading.move) and amount_names(MOVES[reading.move])[0]
         has_amount = first in amounts or "to_mm" in amounts or factor is not None
         if first and (has_amount or reading.sign < 0 or self.paces):
@@ -195,7 +193,7 @@ class _Words:
         changes_time = has_amount or not (first or direction)
         share = 1 / Fraction(pace) if changes_time else Fraction(1)
         seconds = self.seconds[0] if self.seconds else None
-        note = _note(FORMS[verb], direction, reading)
+        note = note_on(FORMS[verb], direction, reading)
         return Phrase(self.text, reading.move, amounts, direction, factor, seconds, share, note)
 
     def _check_aims(self, reading: Reading, backs_off: bool) -> None:
@@ -222,8 +220,17 @@ class _Words:
 
     def _verb_and_direction(self) -> tuple[str, str]:
         verb = "_".join(self.verb)
+        carried = "in" in VERBS.get(FORMS.get(verb, ""), ()) and "" not in VERBS[FORMS[verb]]
+        if (not verb or carried) and any(found.startswith("around ") for found, _ in self.aims):
+            verb = "orbit"  # "360 around the subject", "move left around it"
         if len(set(self.directions)) > 1:
-            found = " and ".join(map(repr, self.directions))
+            if self.verb and verb not in FORMS:
+                refuse_verb(
+                    self.verb, self.error
+                )  # "push in as the camera pans left": two verbs, and therefore two directions
+            if self.inches and self.text.lower().endswith(self.inches):
+                raise self.error(f"found {self.inches!r}, expected {self.inches}ches")
+            found = " and ".join(map(repr, self.direction_words))
             raise self.error(f"found the directions {found}, expected at most one (a time is written over 2 s)")
         direction = self.directions[0] if self.directions else ""
         if not verb and direction in VERBS:
@@ -231,7 +238,9 @@ class _Words:
         if not verb and direction:
             verbs = [name for name in ("pan", "tilt", "truck", "pedestal", "dolly") if direction in MORE_AND_LESS[name]]
             examples = " or ".join(f"{name} {direction}" for name in verbs) or f"roll {direction}"
-            raise self.error(f"found the direction {direction!r} alone, expected a verb with it, such as {examples}")
+            examples += " (to return: a loop, such as loop truck)" if self.direction_words[0] == "back" else ""
+            found = self.direction_words[0]
+            raise self.error(f"found the direction {found!r} alone, expected a verb with it, such as {examples}")
         if not verb:
             raise self.error("expected a name and its amounts, such as orbit:30")
         return verb, direction
@@ -268,37 +277,3 @@ class _Words:
         word = self.amounts[0].strip() if self.amounts else ""
         if re.fullmatch(NUMBER, word) and 0 < float(word) < _WIDEST_MM:
             raise self.error(f"found {word!r}, expected a unit: {word}x or {word} mm")
-
-
-def _reading(verb: str, direction: str, words: _Words) -> Reading:
-    if verb not in FORMS:
-        known = [word for word in words.verb if word in FORMS]
-        if len(known) == len(words.verb) > 1:
-            raise words.error(
-                f"found {' and '.join(known)}, expected one move, or 'and', '+', 'then' or a comma between them"
-            )
-        strange = next(word for word in words.verb if word not in FORMS)
-        if strange in SUGGESTIONS:
-            raise words.error(f"found the word {strange!r}, expected {SUGGESTIONS[strange]}")
-        close = nearest(strange, [*FORMS, *DIRECTIONS, *_PACES, *_TIMES])
-        raise words.error(f"found the word {strange!r}, expected one of {', '.join(MOVES)}{close}")
-    verb = FORMS[verb]
-    directions = VERBS[verb]
-    if direction not in directions:
-        if not direction:
-            raise words.error(f"found {verb!r} alone, expected a direction: {', '.join(filter(None, directions))}")
-        instead = INSTEAD.get((verb, direction))
-        takes = ", ".join(filter(None, directions)) or "no direction"
-        raise words.error(f"found the direction {direction!r}, expected {instead or f'{takes} with {verb}'}")
-    return directions[direction]
-
-
-def _note(verb: str, direction: str, reading: Reading) -> str:
-    """What a name that other tools use differently means here, or which move another name stands for; else empty."""
-    if (verb, direction) in HINTS:
-        return HINTS[verb, direction]
-    meaning = MORE_AND_LESS.get(reading.move, ("", ""))[reading.sign < 0]
-    name, move = f"{verb} {direction}".strip(), f"{reading.move} {meaning}".strip()
-    if verb == reading.move or name == move:
-        return ""
-    return f"{name.replace('_', ' ')} is read as {move.replace('_', ' ')}."
