@@ -414,6 +414,7 @@ def test_a_line_says_how_it_was_understood(text: str, understood: str) -> None:
         ("push in on the two shot", "push in on the two shot"),  # a picture of two people
         ("push in, then a second pan", "push in, then a second pan"),
         ("crane up and tilt down", "crane up and tilt down"),
+        ("orbit:thirty", "orbit:thirty"),
     ],
 )
 def test_amounts_in_words_are_digits(text: str, digits: str) -> None:

@@ -22,7 +22,7 @@ def _one_of(words: dict[str, int]) -> str:
 
 _BELOW_100 = rf"(?:{_one_of(_TENS)})(?:[\s-]+(?:{_one_of(_DIGITS)}))?|{_one_of(_TEENS)}|{_one_of(_DIGITS)}"
 _WHOLE = re.compile(
-    rf"\b(?:(?:(?P<hundreds>{_one_of(_DIGITS)}|a)[\s-]+)?(?P<hundred>hundred)(?:\s+(?:and\s+)?(?P<over>{_BELOW_100}))?"
+    rf"(?<![:=])\b(?:(?:(?P<hundreds>{_one_of(_DIGITS)}|a)[\s-]+)?(?P<hundred>hundred)(?:\s+(?:and\s+)?(?P<over>{_BELOW_100}))?"
     rf"|(?P<below>{_BELOW_100}))\b(?![\s-]*shots?\b)",  # "two shot" is a picture of two people
     re.I,
 )
