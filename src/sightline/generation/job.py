@@ -12,6 +12,7 @@ from tyro.conf import arg
 from sightline.cameras.options import FILE_ONLY, MOVE_ONLY, LensOptions, MoveOptions, ReadOptions
 from sightline.checks import check_seed, number, whole_number
 from sightline.errors import SightlineError
+from sightline.files import require_folder_name
 from sightline.option_types import (
     OptionalFile,
     OptionalFloat,
@@ -65,6 +66,7 @@ class Job(MoveOptions, ReadOptions):
 
     def check(self) -> Job:
         """Refuse what is wrong whatever the model is; returns the job."""
+        require_folder_name(self.output)
         for first, second in _EXCLUSIVE:
             if getattr(self, first) not in (None, False) and getattr(self, second) not in (None, False):
                 raise SightlineError(f"{first} and {second} are both given: expected at most one of them.")
