@@ -307,6 +307,8 @@ def test_words(text: str, expected) -> None:  # type: ignore[no-untyped-def]
         ),
         ("dolly in half the distance", "found the word 'half', expected an amount, such as half a metre"),
         ("dolly in a couple of feet", "found the word 'couple', expected an amount, such as 20 cm"),
+        ("go sideways 1 m", "found the word 'sideways', expected left or right"),
+        ("riseng 1 m", "the nearest word is 'rise'"),  # no form that is not a word, such as riseing
         ("zoom in on the face", "found the word 'on', expected on the subject, or on it"),
         (".", "move is ''"),
         ("pan lefft 3", "the nearest word is 'left'"),

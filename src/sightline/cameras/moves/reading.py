@@ -28,7 +28,7 @@ def refuse_verb(words: Sequence[str], error: Callable[[str], SightlineError]) ->
     strange = next(word for word in words if word not in FORMS)
     if strange in SUGGESTIONS:
         raise error(f"found the word {strange!r}, expected {SUGGESTIONS[strange]}")
-    close = nearest(strange, [*FORMS, *DIRECTIONS, *PACES, *TIMES])
+    close = nearest(strange, [*VERBS, *DIRECTIONS, *PACES, *TIMES])
     raise error(f"found the word {strange!r}, expected one of {', '.join(MOVES)}{close}")
 
 

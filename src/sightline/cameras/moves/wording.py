@@ -90,6 +90,8 @@ SUGGESTIONS = {
     "elevation": "arc:45:10, or elevation=10",
     "lens": "the option --focal-mm",
     "fps": "the option --fps",
+    **dict.fromkeys(("sideways", "sideway", "lateral", "laterally"), "left or right"),
+    **dict.fromkeys(("diagonal", "diagonally"), "two moves with 'and', such as truck left 1 and pedestal up 0.5"),
     "close": "push in or zoom in",
     **dict.fromkeys(("focus", "rack"), "a move or a zoom; there is no focus"),
     "barrel": "roll 360",
