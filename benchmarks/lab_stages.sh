@@ -28,7 +28,8 @@ train() {  # folder, steps, options ...
     for style in walkthrough orbit panorama openworld; do
         sources+=("worlds:$style?clips=$clips&paths=2&mirrored=true&moves=0.35&returning=0.2&unit=metre")
     done
-    sightline train lab-joint --optimizer.max-steps "$of" --optimizer.max-seconds None --validation.num-videos 0 \
+    sightline train lab-joint --optimizer.max-steps "$of" --optimizer.max-seconds None --optimizer.warmup-steps $((of / 8)) \
+        --validation.num-videos 0 \
         --data.shapes 33x128x128 --data.shape-weights 1 --data.sources "${sources[@]}" --output "$work/$folder" "$@"
 }
 

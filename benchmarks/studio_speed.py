@@ -20,7 +20,7 @@ import torch
 import tyro
 
 from sightline.cameras import moves
-from sightline.generation.model import ModelOptions
+from sightline.generation.model_options import ModelOptions
 from sightline.studio.preview import Preview
 from sightline.worlds import render_clip, sample_clip
 

@@ -18,7 +18,7 @@ from typing import Any
 from PIL import Image
 
 HERE = Path(__file__).parent / "images"
-STYLE, SEED = "orbit", 3
+SEED = 3
 MOVE = "arc:25:10"
 SIZE = {"width": 1400, "height": 860}
 
@@ -26,7 +26,7 @@ SIZE = {"width": 1400, "height": 860}
 def main() -> None:
     from playwright.sync_api import sync_playwright
 
-    from sightline.generation.model import ModelOptions
+    from sightline.generation.model_options import ModelOptions
     from sightline.studio.app import Studio
 
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])

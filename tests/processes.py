@@ -5,9 +5,10 @@ from __future__ import annotations
 import faulthandler
 import multiprocessing
 import os
+import signal
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -37,22 +38,37 @@ def _traced(rank: int, worker: Callable[..., None], *arguments: Any) -> None:
     worker(rank, *arguments)
 
 
+def kill_at(module: Any, name: str, call: int, run: Callable[[], object]) -> None:
+    """run() in a fork of this process, which is killed with SIGKILL at that call, counted from 0, of a function of a module."""
+    if (child := os.fork()) == 0:
+        real, calls = getattr(module, name), iter(range(10**6))
+
+        def deadly(*arguments: Any, **options: Any) -> Any:
+            if next(calls) == call:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return real(*arguments, **options)
+
+        setattr(module, name, deadly)
+        run()
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), "it ended before the call"
+
+
 def call_in_process(
     function: Callable[..., None],
     *arguments: Any,
     argv: Sequence[str] = (),
     cwd: Path | None = None,
-    environment: Mapping[str, str] | None = None,
     path: Sequence[str] = (),
 ) -> CompletedProcess[str]:
     """function(*arguments) in a process of its own: its exit code and what it printed.
 
-    argv: sys.argv there, after the program. environment: the whole of it, by default that of this process. path: folders
-    before the others of sys.path.
+    argv: sys.argv there, after the program. path: folders before the others of sys.path.
     """
     with tempfile.TemporaryDirectory() as folder:
         out, err = Path(folder) / "out", Path(folder) / "err"
-        place = (str(out), str(err), str(cwd or Path.cwd()), dict(environment or os.environ), list(argv), list(path))
+        place = (str(out), str(err), str(cwd or Path.cwd()), dict(os.environ), list(argv), list(path))
         process = _CONTEXT.Process(target=_called, args=(place, function, arguments))
         process.start()
         process.join()

@@ -106,7 +106,7 @@ def shard(folder: Path) -> list[Path]:
     return shards
 
 
-def dreamx_state(ratio: int = 1, seed: int = 0) -> dict[str, torch.Tensor]:
+def dreamx_state(ratio: int = 1) -> dict[str, torch.Tensor]:
     """A DreamX-World-5B-Cam transformer, whose heads are wider than Fun's here: the branch needs blocks of four."""
     shapes, width = wan_shapes(48, 48), DIM // ratio
     for index in range(LAYERS):
@@ -115,7 +115,7 @@ def dreamx_state(ratio: int = 1, seed: int = 0) -> dict[str, torch.Tensor]:
             shapes[f"{branch}.{part}.weight"], shapes[f"{branch}.{part}.bias"] = (width, DIM), (width,)
         shapes[f"{branch}.out_proj.weight"], shapes[f"{branch}.out_proj.bias"] = (DIM, width), (DIM,)
         shapes[f"{branch}.norm_q.weight"] = shapes[f"{branch}.norm_k.weight"] = (width,)
-    return random_state(shapes, seed)
+    return random_state(shapes, 0)
 
 
 HY_CONFIG = {
@@ -124,7 +124,7 @@ HY_CONFIG = {
 }  # fmt: skip
 
 
-def hy_state(seed: int = 0) -> dict[str, torch.Tensor]:
+def hy_state() -> dict[str, torch.Tensor]:
     """An HY-WorldPlay-5B transformer, under diffusers' names."""
     shapes = {name: tuple(tensor.shape) for name, tensor in WanTransformer3DModel(**HY_CONFIG).state_dict().items()}
     action = "condition_embedder.action_embedder"
@@ -133,7 +133,7 @@ def hy_state(seed: int = 0) -> dict[str, torch.Tensor]:
     for index in range(LAYERS):
         branch = f"blocks.{index}.attn1.to_out_prope.0"
         shapes[f"{branch}.weight"], shapes[f"{branch}.bias"] = (DIM, DIM), (DIM,)
-    return random_state(shapes, seed)
+    return random_state(shapes, 0)
 
 
 def write_hy(folder: Path, state: dict[str, torch.Tensor] | None = None) -> Path:

@@ -235,12 +235,12 @@ def test_lora_weights_are_refused_where_they_cannot_be_added(lora_file):
 LORA = r"blocks\.\d+\.(attn1\.to_q|ffn\.net\.2)"
 
 
-def with_adapters(*names, alpha=2, rank=2, targets=LORA, **options):
+def with_adapters(*names, alpha=2, rank=2, **options):
     from peft import LoraConfig
 
     model = wake(retrofit())
     for name in names:
-        model.add_adapter(LoraConfig(r=rank, lora_alpha=alpha, target_modules=targets, **options), adapter_name=name)
+        model.add_adapter(LoraConfig(r=rank, lora_alpha=alpha, target_modules=LORA, **options), adapter_name=name)
     torch.manual_seed(3)
     for name, parameter in model.named_parameters():
         if "lora_" in name:

@@ -168,6 +168,8 @@ for line in ("make orbit:30 -o made.json", "convert path.json out.tum", "compare
     slow = {"sympy", "diffusers", "transformers", "scipy"} | ({"matplotlib"} if "show" not in line else set())
     assert cli.main(["trajectory", *line.split()]) == 0
     assert not slow & set(sys.modules), (line, slow & set(sys.modules))
+assert cli.main(["generate", "--dry-run"]) == 0 and cli.main(["generate", "--move", "fly:1"]) == cli.FAULT
+assert not {"diffusers", "transformers"} & set(sys.modules), "generate"
 """
     environment = os.environ | {"PYTHONPATH": str(Path(sightline.__file__).parents[1])}
     result = subprocess.run(

@@ -193,10 +193,8 @@ def kill_at(moment: str, call: int) -> None:
         if last:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    def deadly_save(tensors: Any, path: Path, metadata: Any = None) -> None:
+    def deadly_save(tensors: Any, path: Path, metadata: Any) -> None:
         save(tensors, path, metadata=metadata)
-        if metadata is None:  # the empty prompt
-            return
         os.truncate(path, path.stat().st_size // 2)
         os.kill(os.getpid(), signal.SIGKILL)
 

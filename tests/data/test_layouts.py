@@ -108,8 +108,8 @@ def test_omniworld_as_downloaded_with_poses_and_pictures_apart(tmp_path: Path):
 # -- conventions: each with an answer that is wrong when the convention is dropped ----------------------------------
 
 
-def anchored_path(source: str, frames: int = 5) -> Trajectory:
-    return read_back(source, ClipSpec(num_frames=frames, width=WIDTH, height=HEIGHT)).trajectory
+def anchored_path(source: str) -> Trajectory:
+    return read_back(source, ClipSpec(num_frames=5, width=WIDTH, height=HEIGHT)).trajectory
 
 
 def straight(step: tuple[float, float, float], yaw_degrees: float = 0.0) -> Take:

@@ -198,8 +198,8 @@ def test_efficiency_by_the_paper_s_protocol_has_its_methods_steps_and_guidance(
     assert "2 of 3 methods were not measured, such as ucpe" in error
 
 
-def vbench_results(file, value, count=3):
-    one = [{"video_path": f"{number}.mp4", "video_results": value} for number in range(count)]
+def vbench_results(file, value):
+    one = [{"video_path": f"{number}.mp4", "video_results": value} for number in range(3)]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(json.dumps({name: [value, one] for name in vbench.DIMENSIONS}))
     return file

@@ -150,9 +150,9 @@ def test_a_video_without_contrast_is_a_failure():
     assert answer.trajectory is None and answer.failure
 
 
-def blotches(seed: int, size: int = 64, frames: int = 6) -> np.ndarray:
+def blotches(seed: int) -> np.ndarray:  # [6, 64, 64, 3]
     """What a model makes that has learnt nothing: smooth noise, another in every frame."""
-    noise = torch.randn(frames, 3, size, size, generator=torch.Generator().manual_seed(seed))
+    noise = torch.randn(6, 3, 64, 64, generator=torch.Generator().manual_seed(seed))
     smooth = torch.nn.functional.avg_pool2d(noise, 5, 1, 2)
     return (128 + 50 * smooth / smooth.std()).clamp(0, 255).byte().permute(0, 2, 3, 1).numpy()
 

@@ -17,8 +17,8 @@ from sightline.evaluation.metrics.suite import DEFAULT_METRICS, METRICS, Suite, 
 RANDOM = np.random.default_rng(0)
 
 
-def random_video(frames=3, height=64, width=48, seed=0):
-    return np.random.default_rng(seed).integers(0, 256, (frames, height, width, 3), dtype=np.uint8)
+def random_video(frames=3, seed=0):
+    return np.random.default_rng(seed).integers(0, 256, (frames, 64, 48, 3), dtype=np.uint8)
 
 
 def test_the_frechet_distance_is_the_closed_form_on_gaussians():

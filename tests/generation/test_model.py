@@ -14,6 +14,7 @@ from sightline.backbones.wan import CameraWanTransformer3DModel
 from sightline.errors import SightlineError
 from sightline.generation import offload as offloading
 from sightline.generation.model import Model, ModelOptions
+from sightline.generation.placement import place_pipeline
 
 GPU = torch.device("cuda", 1)
 
@@ -22,7 +23,7 @@ def laid_out(**options):
     pipe = create_autospec(WanPipeline, instance=True)
     pipe.vae = create_autospec(AutoencoderKLWan, instance=True)
     transformer = create_autospec(CameraWanTransformer3DModel, instance=True)
-    Model(ModelOptions(**{"speed": "exact"} | options), GPU, processes=4)._place(pipe, [transformer])
+    place_pipeline(pipe, [transformer], ModelOptions(**{"speed": "exact"} | options), GPU, processes=4, num_videos=1)
     return pipe, transformer
 
 

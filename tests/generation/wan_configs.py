@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from sightline.backbones.wan_configs import WAN_CONFIGS
+from sightline.backbones.wan_configs import I2V_A14B, TI2V_5B
 
-WAN = {release: WAN_CONFIGS[release].components() for release in ("TI2V-5B", "I2V-A14B")}
+_CONFIGS = {"TI2V-5B": TI2V_5B, "I2V-A14B": I2V_A14B}
+WAN = {release: config.components() for release, config in _CONFIGS.items()}
 _LIBRARIES = {
     "transformer": ["diffusers", "WanTransformer3DModel"],
     "transformer_2": ["diffusers", "WanTransformer3DModel"],
@@ -19,7 +20,7 @@ _LIBRARIES = {
 def write_configs(release: str, folder: Path) -> Path:
     """A folder in the hub's layout without any weights."""
     configs = WAN[release]
-    index = {"_class_name": WAN_CONFIGS[release].pipeline_class, **configs[""]}
+    index = {"_class_name": _CONFIGS[release].pipeline_class, **configs[""]}
     for name in configs:
         if name:
             index[name] = _LIBRARIES[name]

@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from sightline.cameras import se3
-from sightline.generation.model import ModelOptions
+from sightline.generation.model_options import ModelOptions
 from sightline.studio.app import Studio
 from sightline.studio.worker import Worker
 
@@ -32,8 +32,8 @@ class Driver:
         self.playwright = sync_playwright().start()
         self.browser = self.playwright.chromium.launch(executable_path=CHROMIUM)
 
-    def visit(self, width: int = 1280, height: int = 800, context: Any = None) -> tuple[Any, Any]:
-        page = (context or self.browser).new_page(viewport={"width": width, "height": height})
+    def visit(self) -> tuple[Any, Any]:
+        page = self.browser.new_page(viewport={"width": 1280, "height": 800})
         page.set_default_timeout(TIMEOUT)
         return page, self.visit_of(page, lambda: page.goto(self.studio.address))
 
@@ -111,7 +111,7 @@ def picture(side: int = 160) -> bytes:
     return buffer.getvalue()
 
 
-def short_film(page: Any, visit: Any, steps: int = 1, frames: int = 5) -> None:
+def short_film(page: Any, visit: Any, steps: int = 1) -> None:
     """Choose the smallest film, so that the test is quick.
 
     Every value has arrived before the next is typed: of several at once, viser may send only the last.
@@ -120,5 +120,5 @@ def short_film(page: Any, visit: Any, steps: int = 1, frames: int = 5) -> None:
     page.get_by_text("Settings", exact=True).click()
     fill(page, "Steps", steps)
     wait_for(page, lambda: visit.generate.steps.value == steps)
-    fill(page, "Frames", frames)
-    wait_for(page, lambda: visit.session.num_frames == frames)
+    fill(page, "Frames", 5)
+    wait_for(page, lambda: visit.session.num_frames == 5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 
-from sightline.generation.model import ModelOptions
+from sightline.generation.model_options import ModelOptions
 from sightline.studio.worker import Worker
 
 # kind or prompt: "fail", "hang", or anything else, which is done at once. A film leaves what a real one does while it is made.

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sightline.errors import SightlineError
-from sightline.generation.model import ModelOptions
+from sightline.generation.model_options import ModelOptions
 from sightline.studio.app import Studio
 from tests.studio.browser import (
     CHROMIUM,
@@ -149,7 +149,7 @@ def test_a_click_on_a_film_shows_the_terms_of_its_token(driver, page_and_visit):
         page.get_by_text("film took").wait_for()
     tab(page, "Inspect")
     page.get_by_role("button", name="Open the film").click()
-    wait_for(page, lambda: visit.inspect.experts and visit.inspect.picture is not None)
+    wait_for(page, lambda: visit.inspect.experts and visit.inspect.picture.node is not None)
 
     def clicked():
         before = on_screen(page, visit, (-0.5, 0.3, 0.0))
@@ -159,10 +159,10 @@ def test_a_click_on_a_film_shows_the_terms_of_its_token(driver, page_and_visit):
             return False
         page.mouse.click(*place)
         page.wait_for_timeout(500)
-        return visit.inspect.at != (0.5, 0.5)
+        return visit.inspect.picture.at != (0.5, 0.5)
 
     wait_for(page, clicked)
-    assert visit.inspect.at == pytest.approx((0.25, 0.65), abs=0.02)
+    assert visit.inspect.picture.at == pytest.approx((0.25, 0.65), abs=0.02)
     wait_for(page, lambda: visit.inspect.token is not None)
     for name in ("A content", "B content to ray", "C ray to content", "D ray to ray", "attention"):
         page.get_by_text(name, exact=True).wait_for()

@@ -120,7 +120,7 @@ def test_a_cancelled_and_a_killed_job_leave_the_page_working(driver, page_and_vi
     page.get_by_text("nothing was kept").wait_for()
     page.get_by_role("button", name="Generate the film").click()
     page.get_by_text("step 1 of 2").first.wait_for()
-    os.kill(driver.studio.worker.process_id, signal.SIGKILL)
+    os.kill(driver.studio.worker._process.pid, signal.SIGKILL)
     page.get_by_text("the process with the model ended").first.wait_for()
     assert driver.studio.library.names() == films
     assert not list(driver.studio.library.folder.glob(".*"))

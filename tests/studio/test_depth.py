@@ -46,10 +46,10 @@ def npy(array, **options):
     return buffer.getvalue()
 
 
-def npy_that_claims(shape, kind="<f4"):
+def npy_that_claims(shape):
     """A short file whose header claims a huge array."""
     buffer = io.BytesIO()
-    np.lib.format.write_array_header_1_0(buffer, {"descr": kind, "fortran_order": False, "shape": shape})
+    np.lib.format.write_array_header_1_0(buffer, {"descr": "<f4", "fortran_order": False, "shape": shape})
     return buffer.getvalue() + b"\0" * 64
 
 

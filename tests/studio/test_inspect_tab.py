@@ -110,20 +110,20 @@ def test_a_slider_of_a_film_that_was_left_does_not_bring_it_back(opened):
 def test_a_token_stays_that_of_the_frame_in_which_it_was_clicked(opened):
     inspect = opened.inspect
     point = SimpleNamespace(ray_origin=(0.5, 0.0, -1.0), ray_direction=(0.0, 0.0, 1.0))
-    inspect.clicked(point)
+    inspect.picture.clicked(point)
     clicked = opened.studio.worker.tasks[-1].arguments
-    assert (clicked["frame"], clicked["x"]) == (1, 0.75) and inspect.mark.visible
+    assert (clicked["frame"], clicked["x"]) == (1, 0.75) and inspect.picture.mark.visible
     edit(opened, inspect.frame, 0)  # to look at another frame
-    assert not inspect.mark.visible
+    assert not inspect.picture.mark.visible
     edit(opened, inspect.layer, 1)
     assert opened.studio.worker.tasks[-1].arguments["frame"] == 1
     edit(opened, inspect.frame, 1)
-    assert inspect.mark.visible
+    assert inspect.picture.mark.visible
     inspect.open("two")  # where nothing was clicked
     edit(opened, inspect.frame, 0)
     edit(opened, inspect.sigma, 0.2)
     asked = opened.studio.worker.tasks[-1].arguments
-    assert (asked["frame"], asked["x"]) == (0, 0.5) and not inspect.mark.visible
+    assert (asked["frame"], asked["x"]) == (0, 0.5) and not inspect.picture.mark.visible
 
 
 def test_the_noise_level_chooses_the_expert_whose_layers_are_shown_and_exported(opened, monkeypatch):

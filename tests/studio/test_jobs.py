@@ -90,7 +90,7 @@ def test_a_killed_process_leaves_nothing_and_its_name_is_free_again(jobs, worker
     seen = Recorder()
     job = start(jobs, "film", "hang", seen)
     assert seen.progress.wait(60) and (tmp_path / ".film.sightline-new").is_dir()
-    os.kill(worker.process_id, signal.SIGKILL)
+    os.kill(worker._process.pid, signal.SIGKILL)
     assert "signal 9" in job.task.wait(60)["sentence"] and job.state.startswith("failed: the process with the model")
     assert list(tmp_path.iterdir()) == []
     assert start(jobs, "film").name == "film"

@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from sightline.generation.model import ModelOptions
+from sightline.generation.model_options import ModelOptions
 from sightline.studio.film_job import film_job, keep_depth
 from sightline.studio.session import Session
 from sightline.studio.worker import Worker
@@ -36,12 +36,12 @@ def test_a_killed_process_fails_its_task_and_the_next_starts_another(worker):
     seen = Recorder()
     task = worker.submit("hang", {}, seen)
     assert seen.progress.wait(60)
-    killed, process = worker.process_id, worker._process
-    os.kill(killed, signal.SIGKILL)
+    process = worker._process
+    os.kill(process.pid, signal.SIGKILL)
     end = task.wait(60)
     assert end["event"] == "failed" and "signal 9" in end["sentence"]
     assert worker.submit("work", {}).wait(60)["event"] == "done"
-    assert worker.process_id != killed and process.stdin.closed and process.stdout.closed
+    assert worker._process is not process and process.stdin.closed and process.stdout.closed
 
 
 def test_cancelling_what_runs_and_what_waits(worker):

@@ -16,11 +16,12 @@ from sightline.data.sources import open_sources
 from sightline.errors import SightlineError
 from sightline.lab.models import lab_transformer
 from sightline.settings import from_dict, to_builtin
-from sightline.study import bases, run_one
+from sightline.study import bases
 from sightline.study.merge import merge_shares
 from sightline.study.plan import Plan
 from sightline.study.results import RunResult
 from sightline.study.reuse import reuse_results
+from sightline.study.row_training import RowTrainer
 from sightline.study.study import merge
 from sightline.study.study_file import read_study
 from sightline.training.recipe import Recipe
@@ -76,12 +77,12 @@ def test_a_run_does_not_go_on_from_another_base(quick, tmp_path):
     plan.write_study()
     digest = write_base(plan.folder, 1.0)
     RunResult("quick", "SCoPE", 0, "all", base=digest).write(plan.folder / "runs/all_SCoPE/0")
-    run_one.Worker(plan).measurer("all")
+    RowTrainer(plan).measurer("all")
     write_base(plan.folder, 2.0)
     with pytest.raises(
         SightlineError, match=r"results of table all in .* started from other weights than .*transformer"
     ):
-        run_one.Worker(plan).measurer("all")
+        RowTrainer(plan).measurer("all")
 
 
 def test_a_base_is_made_again_from_its_transformer_alone(tmp_path, monkeypatch):

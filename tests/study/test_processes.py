@@ -14,7 +14,7 @@ import torch
 
 from sightline.errors import SightlineError
 from sightline.locks import hold_lock
-from sightline.study import run, run_one
+from sightline.study import row_training, run
 from sightline.study.plan import Plan
 from sightline.study.results import read_results
 from sightline.study.run import run_study
@@ -48,7 +48,7 @@ def plan(small, tmp_path):
 
 def only_one_fits(monkeypatch, log):
     """Trainings for which a device has room in the first process only."""
-    real = run_one.train
+    real = row_training.train
 
     def train(recipe, *arguments, **options):
         with (log / "trains").open("a") as file:
@@ -58,7 +58,7 @@ def only_one_fits(monkeypatch, log):
         time.sleep(0.2)
         return real(recipe, *arguments, **options)
 
-    monkeypatch.setattr(run_one, "train", train)
+    monkeypatch.setattr(row_training, "train", train)
 
 
 @pytest.mark.parametrize(
@@ -84,14 +84,14 @@ def test_a_process_without_memory_leaves_its_tasks_to_the_others(plan, forked, m
 
 
 def test_half_of_the_processes_go_on_where_no_task_had_room(plan, forked, monkeypatch):
-    monkeypatch.setattr(run_one, "train", lambda *_, **__: (_ for _ in ()).throw(SightlineError(FULL)))
+    monkeypatch.setattr(row_training, "train", lambda *_, **__: (_ for _ in ()).throw(SightlineError(FULL)))
     run_study(plan, jobs=3)
     assert forked == [3, 1]
     assert {one.failure for one in read_results(plan.folder)} == {FULL}  # even alone
 
 
 def test_a_lost_device_ends_the_process_and_costs_one_task(small, forked, tmp_path, monkeypatch):
-    real, broken = run_one.train, []
+    real, broken = row_training.train, []
 
     def train(recipe, *arguments, **options):
         if broken or recipe.output.endswith("SCoPE/0"):
@@ -99,7 +99,7 @@ def test_a_lost_device_ends_the_process_and_costs_one_task(small, forked, tmp_pa
             raise RuntimeError("CUDA error: an illegal memory access was encountered")
         return real(recipe, *arguments, **options)
 
-    monkeypatch.setattr(run_one, "train", train)
+    monkeypatch.setattr(row_training, "train", train)
     # What is forked must not know of the loss in its parent, as a new process does not.
     monkeypatch.setattr(run, "_work_in_rounds", lambda *a, f=run._work_in_rounds: (broken.clear(), f(*a)))
     rows = {name: small.rows[name] for name in ("SCoPE", "ReRoPE")}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import shutil
-import signal
 import sys
 from pathlib import Path
 
@@ -13,7 +11,7 @@ import pytest
 
 from sightline.data.sources import open_sources
 from sightline.errors import SightlineError
-from sightline.study import measure, run_one, videos
+from sightline.study import measure, row_training, videos, worker
 from sightline.study.losses import require_clips_for_rates
 from sightline.study.merge import merge_shares
 from sightline.study.plan import Plan, Share, Task, read_plan
@@ -23,6 +21,7 @@ from sightline.study.run import run_study
 from sightline.study.study import Cell, Rate, Row, TableConfig
 from sightline.study.study_file import read_study, shipped_studies
 from sightline.training import checkpoint, trainer
+from tests.processes import kill_at
 from tests.study.conftest import longer
 
 
@@ -128,13 +127,13 @@ def test_equal_time_is_as_many_steps_as_fit_into_it(quick, tmp_path):
 
 def test_steps_are_timed_with_as_many_clips_as_fill_the_device(quick, tmp_path, monkeypatch):
     """The time of a step of four clips decides; the run itself trains with the recipe's two."""
-    sizes, train = {}, run_one.train
+    sizes, train = {}, row_training.train
 
     def note(recipe, *rest):
         sizes[Path(recipe.output).name] = (recipe.optimizer.batch_size, recipe.optimizer.micro_batch_size)
         return train(recipe, *rest)
 
-    monkeypatch.setattr(run_one, "train", note)
+    monkeypatch.setattr(row_training, "train", note)
     timed = dataclasses.replace(quick, seeds=(0,), rates=(), steps=None, seconds=0.3, timed_batch_size=4)
     plan = Plan(timed, "quick", tmp_path)
     run_study(plan)
@@ -178,20 +177,7 @@ def test_a_folder_of_another_study_is_refused_but_may_get_more_seeds(quick, tmp_
 
 
 def killed(plan, module, name, call):
-    """Run a study in a process of its own, which is killed with SIGKILL at the given call of a function, counted from 0."""
-    if (child := os.fork()) == 0:
-        real, calls = getattr(module, name), iter(range(10**6))
-
-        def deadly(*arguments, **options):
-            if next(calls) == call:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return real(*arguments, **options)
-
-        setattr(module, name, deadly)
-        run_study(plan)
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status), "the study ended before the call"
+    kill_at(module, name, call, lambda: run_study(plan))
 
 
 def test_a_study_that_was_killed_ten_times_gives_the_same_results(quick, undisturbed, tmp_path):
@@ -201,10 +187,10 @@ def test_a_study_that_was_killed_ten_times_gives_the_same_results(quick, undistu
     killed(plan, trainer, "set_learning_rate", 1)
     killed(plan, checkpoint, "save_shards", 1)  # in the middle of a checkpoint
     killed(plan, checkpoint, "mark_validated", 0)
-    killed(plan, run_one, "load_trained", 0)  # between training and measuring
-    killed(plan, run_one, "reciprocal_shares", 0)
+    killed(plan, row_training, "load_trained", 0)  # between training and measuring
+    killed(plan, row_training, "reciprocal_shares", 0)
     killed(plan, RunResult, "write", 0)
-    killed(plan, run_one.shutil, "rmtree", 0)  # after the result, before its checkpoints are removed
+    killed(plan, worker.shutil, "rmtree", 0)  # after the result, before its checkpoints are removed
     killed(plan, trainer, "set_learning_rate", 1)  # in the second run
     assert len(read_results(plan.folder)) == 1
     assert list(plan.folder.glob("locks/*.lock"))
@@ -215,7 +201,7 @@ def test_a_study_that_was_killed_ten_times_gives_the_same_results(quick, undistu
 def test_a_study_goes_on_from_its_small_files_alone(quick, undisturbed, tmp_path):
     """As on another machine: without clips, and without the checkpoints of a run that was interrupted."""
     first, second = (Plan(quick, "quick", tmp_path / name) for name in ("first", "second"))
-    killed(first, run_one, "load_trained", 1)  # the second run, after its training
+    killed(first, row_training, "load_trained", 1)  # the second run, after its training
     shutil.copytree(first.folder, second.folder, ignore=shutil.ignore_patterns("clips", "checkpoints"))
     assert not list(second.folder.glob("**/*.safetensors"))
     run_study(second)
@@ -227,11 +213,11 @@ def test_a_study_goes_on_from_its_small_files_alone(quick, undisturbed, tmp_path
 
 def test_a_failed_run_is_tried_again_by_the_next_command(quick, tmp_path, monkeypatch):
     def full(*_, **__):
-        raise run_one.torch.OutOfMemoryError
+        raise row_training.torch.OutOfMemoryError
 
     plan = Plan(dataclasses.replace(quick, seeds=(0,)), "quick", tmp_path)
     with monkeypatch.context() as patch:
-        patch.setattr(run_one, "train", full)
+        patch.setattr(row_training, "train", full)
         run_study(plan)
     assert (
         read_results(tmp_path)[0].failure
@@ -271,7 +257,7 @@ def test_a_row_that_cannot_be_prepared_is_a_failed_row(small, tmp_path, monkeypa
         if data.stride == 2:
             raise KeyError("no such clip")
 
-    monkeypatch.setattr(run_one.Measurer, "prepare", prepare)
+    monkeypatch.setattr(row_training.Measurer, "prepare", prepare)
     rows = {"SCoPE": small.rows["SCoPE"], "broken": Row({"name": "scope"}, {"data": {"stride": 2}})}
     assert run_study(Plan(dataclasses.replace(small, rows=rows, seeds=(0,), steps=1), "small", tmp_path)) == []
     failures = {one.row: one.failure for one in read_results(tmp_path)}
@@ -329,14 +315,14 @@ def test_a_study_stops_between_the_parts_of_its_work(quick, tmp_path, monkeypatc
 
     def last(*arguments, **options):
         calls.append(1)
-        monkeypatch.setattr(run_one.time, "perf_counter", lambda: 1e9)
+        monkeypatch.setattr(row_training.time, "perf_counter", lambda: 1e9)
         return real(*arguments, **options)
 
     with monkeypatch.context() as patch:
         patch.setattr(module, name, last)
-        perf_counter = run_one.time.perf_counter
+        perf_counter = row_training.time.perf_counter
         assert len(run_study(plan, stop_after=1e6)) == 1 and len(calls) == 1
-    monkeypatch.setattr(run_one.time, "perf_counter", perf_counter)
+    monkeypatch.setattr(row_training.time, "perf_counter", perf_counter)
     assert run_study(plan) == [] and read_results(tmp_path)[0].failure is None
 
 

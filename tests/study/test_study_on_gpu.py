@@ -1,4 +1,4 @@
-"""benchmarks/study_on_gpu.sh, with studies that take no time: what it keeps, and that it goes on from it."""
+"""benchmarks/study_on_gpu.py, with studies that take no time: what it keeps, and that it goes on from it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ import pytest
 from sightline.study.plan import Plan
 from sightline.study.results import RunResult
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks/study_on_gpu.sh"
-# Instead of Python: `study run` copies a folder and says whether something is left, `study claims` does nothing.
+SCRIPT = Path(__file__).parents[2] / "benchmarks/study_on_gpu.py"
+# Instead of Python: `study run` copies a folder and says whether something is left, and `study claims` does nothing.
 FAKE = """#!/usr/bin/env bash
 case "$*" in
     "-m sightline study run "*) cp -r "$FOLDER/template/." "$7"; echo "$5 $*" >>"$FOLDER/calls"; cat "$FOLDER/printed" ;;
-    "-m sightline study claims "*) ;;
-    *) exec "$REAL" "$@" ;;
 esac
 """
 
@@ -47,10 +45,10 @@ def folder(small, tmp_path):
 
 def call(folder: Path, work: str, *kept: Path, **settings: str) -> str:
     environment = {
-        **os.environ, "PYTHON": str(folder / "python"), "REAL": sys.executable, "FOLDER": str(folder), "WORK": str(folder / work),
+        **os.environ, "PYTHON": str(folder / "python"), "FOLDER": str(folder), "WORK": str(folder / work),
         "STUDIES": "one two.yaml", **settings,
     }  # fmt: skip
-    arguments = [str(SCRIPT), str(folder / f"out-{work}"), "3000", *map(str, kept)]
+    arguments = [sys.executable, str(SCRIPT), str(folder / f"out-{work}"), "3000", *map(str, kept)]
     return subprocess.run(arguments, env=environment, capture_output=True, text=True, check=True).stdout
 
 

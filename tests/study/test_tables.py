@@ -116,6 +116,7 @@ def test_times_that_were_measured_once_say_so() -> None:
     [table] = compare_tables(runs)
     [sheet] = make_sheets(table)
     assert not any(cell.bold for row in sheet.rows for cell in row)
+    assert "learning rate" not in sheet.head and all(len(row) == len(sheet.head) for row in sheet.rows)
     assert sheet.notes == [
         "Without intervals and verdicts, because their variation was not measured: denoising step (s), step (s)."
     ]

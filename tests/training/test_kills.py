@@ -16,6 +16,7 @@ from sightline.digests import file_digest, json_digest
 from sightline.errors import SightlineError
 from sightline.run_folder import LOCK
 from sightline.training import checkpoint, trainer, validation
+from tests.processes import kill_at
 from tests.training.conftest import changed, read_shards
 
 
@@ -37,20 +38,7 @@ def contents_of(run: Path) -> dict[str, str]:
 
 
 def killed(recipe, module, name, call):
-    """Resume a run in a process of its own, which is killed with SIGKILL at the given call of a function, counted from 0."""
-    if (child := os.fork()) == 0:
-        real, calls = getattr(module, name), iter(range(10**6))
-
-        def deadly(*arguments, **options):
-            if next(calls) == call:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return real(*arguments, **options)
-
-        setattr(module, name, deadly)
-        trainer.train(recipe, resume="latest")
-        os._exit(0)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status), "the run ended before the call"
+    kill_at(module, name, call, lambda: trainer.train(recipe, resume="latest"))
 
 
 def test_a_run_that_was_killed_again_and_again_leaves_the_same_files(small, tmp_path):

@@ -18,14 +18,13 @@ from sightline.training.recipe import ObjectiveConfig, Recipe
 from tests.conftest import random_trajectory, wake
 
 
-def batch_of(numbers, with_camera=True, condition=None, channels=48):
+def batch_of(numbers, condition=None, channels=48):
     latents = torch.stack(
         [torch.randn(channels, 3, 8, 8, generator=torch.Generator().manual_seed(n % 1000)) for n in numbers]
     )
     text = torch.stack([torch.randn(7, 32, generator=torch.Generator().manual_seed(n % 1000 + 1)) for n in numbers])
     cameras = [CameraTokens.from_trajectory(random_trajectory(9, seed=n % 1000), (3, 4, 4)) for n in numbers]
-    camera = CameraTokens.batch(cameras) if with_camera else None
-    return LatentBatch(latents, text, camera, condition, list(numbers), torch.zeros(7, 32))
+    return LatentBatch(latents, text, CameraTokens.batch(cameras), condition, list(numbers), torch.zeros(7, 32))
 
 
 class Oracle:

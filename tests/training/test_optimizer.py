@@ -19,14 +19,15 @@ from sightline.training.checkpoint import list_checkpoints, read_state
 from sightline.training.muon import MuonAdamW, orthogonalize
 from sightline.training.optimizer import Clock, make_optimizer, set_learning_rate
 from sightline.training.recipe import OptimizerConfig
+from sightline.training.resume import is_finished
 from tests.training.conftest import changed, read_shards
 
 SHAPES = [(8, 12), (8, 12), (16, 8), (5,)]
 
 
-def after_steps(optimizers, parameters, steps=4):
+def after_steps(optimizers, parameters):
     generator = torch.Generator().manual_seed(1)
-    for _ in range(steps):
+    for _ in range(4):
         for parameter in parameters:
             parameter.grad = torch.randn(parameter.shape, generator=generator)
         for optimizer in optimizers:
@@ -123,7 +124,7 @@ def test_a_run_of_limited_time_ends_with_its_decay_over_several_commands(small, 
     recipe = changed(changed(recipe, "optimizer", micro_batch_size=4), checkpointing_steps=1000)
     for _ in range(10):
         run = trainer.train(recipe, "latest", 15.0)
-        if trainer.is_finished(read_state(list_checkpoints(run / "checkpoints")[-1]), recipe):
+        if is_finished(read_state(list_checkpoints(run / "checkpoints")[-1]), recipe):
             break
     lines = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
     rates = [line["learning_rate"] for line in lines if "step" in line]

@@ -16,14 +16,14 @@ from tests.worlds.helpers import bare_scene, looking_ahead
 _GREY = material((0.3, 0.3, 0.3))
 
 
-def _named(things, xi=0.0, fov=60.0, height=1.5):
-    """The caption of boxes (name, colour, x, z, base, size) seen from a height, looking along +z."""
+def _named(things, xi=0.0):
+    """The caption of boxes (name, colour, x, z, base, size) seen from 1.5 m above the ground, looking along +z."""
     build = Builder("openworld", 0)
     for name, colour, x, z, base, size in things:
         build.at(x, z)
         build.box(_GREY, (size, size, size), base=base)
         build.name(name, colour)
-    trajectory = looking_ahead(height, fov=fov)
+    trajectory = looking_ahead(1.5, fov=60.0)
     return caption(
         bare_scene(build),
         trajectory.camera_to_world[0],

@@ -167,7 +167,6 @@ DREAMX_5B = replace(
     defaults=Defaults(num_frames=121, width=1280, height=704, num_inference_steps=50, guidance_scale=3.0),
     trained_shapes=(),
 )
-WAN_CONFIGS = {"TI2V-5B": TI2V_5B, "I2V-A14B": I2V_A14B, "T2V-A14B": T2V_A14B}
 
 # HY-WorldPlay-5B on TI2V-5B: the class of its transformer, the latent frames of a chunk, and the timesteps of its steps.
 HY_WORLDPLAY = "HyWorldPlayTransformer3DModel"

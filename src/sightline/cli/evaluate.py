@@ -23,7 +23,8 @@ from sightline.cli._launch import clean_exit, launched
 from sightline.cli._runs import Compare, VBench
 from sightline.errors import SightlineError
 from sightline.generation.job import Job
-from sightline.generation.model import Model, ModelOptions
+from sightline.generation.model import Model
+from sightline.generation.model_options import ModelOptions
 from sightline.option_types import OptionalFloat, OptionalInt, OptionalName, OptionalSize, OptionalText, check_options
 from sightline.parsing import parse_size
 from sightline.quiet import one_progress_bar

@@ -20,7 +20,8 @@ from sightline.cli._console import print_line, print_table
 from sightline.cli._launch import clean_exit, launched
 from sightline.errors import SightlineError
 from sightline.generation.job import Job
-from sightline.generation.model import Model, ModelOptions
+from sightline.generation.model import Model
+from sightline.generation.model_options import ModelOptions
 from sightline.option_types import check_options
 from sightline.quiet import one_progress_bar
 
@@ -54,20 +55,21 @@ class Generate:
     """Print the memory that this job needs, estimated from the model's configuration files, and stop."""
 
     def run(self) -> None:
-        from sightline.files import remove_leftovers
-        from sightline.generation.batch import read_jobs
-        from sightline.generation.outputs import run_job
-        from sightline.run_folder import locked
-
         self.job.check()
-        jobs = None if self.jobs is None else read_jobs(self.jobs, self.job)
-        one_progress_bar()
+        jobs = None if self.jobs is None else _read_jobs(self.jobs, self.job)
         if self.dry_run:
             _print_shots(jobs or [self.job], self.options)
             return
+        if jobs is None:
+            _check_move(self.job)
+        one_progress_bar()
         if self.estimate:
             _print_estimate(self.job, self.options)
             return
+        from sightline.files import remove_leftovers
+        from sightline.generation.outputs import run_job
+        from sightline.run_folder import locked
+
         state = launched()
         rank, processes = (0, 1) if state is None else (state.process_index, state.num_processes)
         if jobs is None and processes > 1 and self.options.context_parallel == "none":
@@ -102,6 +104,20 @@ class Generate:
             for folder, sentence in failed:
                 print(f"{folder}: {sentence}", file=sys.stderr)
             raise SightlineError(f"{len(failed)} of {len(jobs)} jobs failed: expected all to run; the others are done.")
+
+
+def _read_jobs(file: Path, base: Job) -> list[Job]:
+    from sightline.generation.batch import read_jobs
+
+    return read_jobs(file, base)
+
+
+def _check_move(job: Job) -> None:
+    """Refuse a move that is not understood now: importing diffusers, which comes next, takes seconds."""
+    from sightline.cameras.moves import MoveLine
+
+    if job.move is not None:
+        MoveLine.read(job.move)
 
 
 def _print_done(job: Job, settings: dict[str, Any]) -> None:

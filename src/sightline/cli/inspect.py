@@ -16,7 +16,8 @@ from tyro.conf import FlagCreatePairsOff, Positional, arg
 
 from sightline.cli._console import print_line, print_table
 from sightline.errors import SightlineError
-from sightline.generation.model import Model, ModelOptions
+from sightline.generation.model import Model
+from sightline.generation.model_options import ModelOptions
 from sightline.option_types import OptionalFile, OptionalInt, OptionalName, OptionalSize
 from sightline.parsing import parse_size
 from sightline.quiet import one_progress_bar

@@ -16,7 +16,7 @@ from tyro.conf import FlagCreatePairsOff, arg
 
 from sightline.cli._console import print_line
 from sightline.cli._launch import clean_exit
-from sightline.generation.model import ModelOptions
+from sightline.generation.model_options import ModelOptions
 from sightline.option_types import OptionalText
 
 

@@ -60,8 +60,8 @@ class Plan:
     studies: Annotated[Positional[tuple[str, ...]], arg(metavar="STUDY ...", help_behavior_hint="")] = ()
     """Shipped studies (see list), or YAML files."""
     clips_per_second: float = 2400.0
-    """Clips of the lab, of 33 x 128 x 128, that all processes together train with its base of 11 M parameters. The default is what
-    one process reaches alone on one H200 with 128 clips in a step, which nearly fill it."""
+    """Clips of the lab, of 33 x 128 x 128, that all processes together train with its base of 11 M parameters. The default is
+    what one training has reached alone on one H200 with 128 clips in a step."""
     row_seconds: float = 60.0
     """Seconds that each row needs before its first step, mostly for compilation."""
     run_seconds: float = 20.0

@@ -19,13 +19,14 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypedDict, cast
+from typing import Any
 
 import torch
 from safetensors.torch import save_file
 
 from sightline.checks import whole_number
-from sightline.data.checksums import clip_checksum, require_checksum, verify_shard
+from sightline.data.cache_files import METADATA, clip_entry, read_empty_text, read_header, write_empty_text
+from sightline.data.checksums import clip_checksum, verify_shard
 from sightline.data.clip import Clip, Skips
 from sightline.data.clips import Clips
 from sightline.data.encode import ClipEncoder
@@ -33,13 +34,9 @@ from sightline.digests import json_digest
 from sightline.documents import read_json
 from sightline.errors import SightlineError
 from sightline.files import atomic_write, write_atomic
-from sightline.settings import convert
-from sightline.tensors import metadata_json, read_metadata, read_tensors, require_real
 
 _LOG = logging.getLogger("sightline.data")
 _VERSION = 2
-_METADATA = "sightline"  # one entry: safetensors writes several in no fixed order
-_EMPTY_TEXT, _EMPTY_ENTRY = "empty_text.safetensors", {"name": "of the empty prompt"}
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -106,9 +103,7 @@ class CacheWriter:
         try:
             read_empty_text(self.folder)
         except SightlineError:  # missing or damaged
-            text = {"text": self.encoder.text("").to(self.dtype).contiguous()}
-            with atomic_write(self.folder / _EMPTY_TEXT) as temporary:
-                save_file(text, temporary, metadata={"checksum": clip_checksum(_EMPTY_ENTRY, text)})
+            write_empty_text(self.folder, self.encoder.text("").to(self.dtype))
         for leftover in self.folder.glob(".*"):
             if leftover.name.startswith((".shard-", ".index.", ".settings.", ".empty_text.")):
                 leftover.unlink(missing_ok=True)
@@ -174,7 +169,7 @@ class CacheWriter:
             try:
                 if isinstance(clip, Exception):
                     raise clip
-                entry, own = _entry(clip), self._tensors(clip)
+                entry, own = clip_entry(clip), self._tensors(clip)
             except torch.OutOfMemoryError:
                 raise SightlineError("the memory is full: expected a smaller --size or fewer --num-frames.") from None
             except Exception as error:  # whatever is wrong with one clip, the others are still cached
@@ -189,7 +184,7 @@ class CacheWriter:
         # Where every clip of a shard is broken, its file still records that.
         tensors = tensors or {"empty": torch.zeros(1)}
         with atomic_write(self._path(shard)) as temporary:
-            save_file(tensors, temporary, metadata={_METADATA: json.dumps(header)})
+            save_file(tensors, temporary, metadata={METADATA: json.dumps(header)})
         self._verified.add(shard)
 
     def _read(self, indices: range) -> Iterator[tuple[int, Clip | Exception]]:
@@ -238,68 +233,6 @@ class CacheWriter:
         text = f'{{"fingerprint": "{self.fingerprint}",\n "skips": {json.dumps(skips)},\n "clips": [\n{lines}\n]}}\n'
         write_atomic(self.folder / "index.json", text)
         _LOG.info("cached %d clips in %d shards, skipped %d", len(clips), self.num_shards, len(skips))
-
-
-class CachedCamera(TypedDict):
-    width: int
-    height: int
-    xi: float
-    fps: float
-    unit: str
-    near_depth: float | None
-
-
-class CachedClip(TypedDict):
-    """A clip in the metadata of its shard."""
-
-    source: str
-    name: str
-    scene: str
-    caption: str
-    camera: CachedCamera
-    checksum: str
-
-
-class SkippedClip(TypedDict):
-    """A clip that is not in the cache, and why (see data.clip.Skip)."""
-
-    source: str
-    name: str
-    reason: str
-    unexpected: bool
-
-
-class ShardHeader(TypedDict):
-    """The metadata of a shard."""
-
-    fingerprint: str
-    clips: list[CachedClip]
-    skips: list[SkippedClip]
-
-
-def read_header(path: Path) -> ShardHeader:
-    """The metadata of a shard: fingerprint, clips and skips."""
-    expected = "a shard of a cache"
-    header = metadata_json(path, read_metadata(path, expected), _METADATA, expected)
-    return cast("ShardHeader", convert(ShardHeader, header, f"{path}: header"))
-
-
-def read_empty_text(folder: Path) -> torch.Tensor:  # -> [n, D]
-    """The embedding of the empty prompt, without padding."""
-    file = folder / _EMPTY_TEXT
-    metadata, tensors = read_tensors(file, "a file of a cache")
-    text = tensors.get("text")
-    if text is None or text.ndim != 2:
-        raise SightlineError(f"{file} has no text of [n, D] numbers: expected a file of a cache.")
-    require_checksum(file, {**_EMPTY_ENTRY, **metadata}, {"text": text})
-    require_real(file, [("text", text)])
-    return text
-
-
-def _entry(clip: Clip) -> dict[str, Any]:
-    """The metadata of a clip."""
-    camera = {name: getattr(clip.trajectory, name) for name in ("width", "height", "xi", "fps", "unit", "near_depth")}
-    return {"source": clip.source, "name": clip.name, "scene": clip.scene, "caption": clip.caption, "camera": camera}
 
 
 def _require_same_settings(folder: Path, stored: dict[str, Any], wanted: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 from torch import Tensor
 
 from sightline.cameras.trajectory import Trajectory
-from sightline.data.cache import CachedClip, SkippedClip, read_empty_text, read_header
+from sightline.data.cache_files import CachedClip, SkippedClip, read_empty_text, read_header
 from sightline.data.checksums import require_checksum
 from sightline.data.encode import DIGESTS, MAX_SEQUENCE_LENGTH, pad_text
 from sightline.data.latents import LatentClip

@@ -24,7 +24,7 @@ _SIZE = (832, 480)  # of the picture that is described: the part that training s
 Captioner = Callable[[Image.Image], str]
 
 
-def load_captioner(model: str, device: torch.device, prompt: str = PROMPT) -> Captioner:
+def load_captioner(model: str, device: torch.device) -> Captioner:
     """A captioner from a chat model of transformers that takes images. model: a hub id or a folder."""
     import transformers
 
@@ -38,7 +38,7 @@ def load_captioner(model: str, device: torch.device, prompt: str = PROMPT) -> Ca
         ) from None
 
     def caption(image: Image.Image) -> str:
-        content = [{"type": "image", "image": image}, {"type": "text", "text": prompt}]
+        content = [{"type": "image", "image": image}, {"type": "text", "text": PROMPT}]
         messages = [{"role": "user", "content": content}]
         answer = pipeline(text=messages, max_new_tokens=_MAX_NEW_TOKENS, return_full_text=False)
         return str(answer[0]["generated_text"])

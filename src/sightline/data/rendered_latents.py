@@ -20,6 +20,7 @@ from sightline.data.encode import ClipEncoder, frames_to_video
 from sightline.data.latents import LatentBatch, with_first_frame_mask
 from sightline.data.rendered_store import ClipsOfSource, Made, RenderedStore
 from sightline.data.sampled_clips import SampledClips, sample_clips
+from sightline.devices import cpu_threads
 from sightline.worlds.batches import BATCH, map_in_processes, render_batches
 
 _ENCODED_AT_ONCE = 124  # clips of 33 x 128 x 128 that the VAE takes together, four frames of them at a time
@@ -120,7 +121,9 @@ class RenderedLatents:
             self.encoder.text_encoder_on(self.encoder.pipe.vae.device),
         ):
             if groups and self.encoder.pipe.vae.device.type == "cuda":
-                self.render(sample(groups[0][:1]))  # compiles the renderer while the processes start
+                with cpu_threads(1):
+                    first = sample(groups[0][:1])
+                self.render(first)  # compiles the renderer while the processes start
             for _ in progress(groups):
                 yield self.render_and_encode(next(sampled))
 

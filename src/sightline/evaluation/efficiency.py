@@ -24,7 +24,8 @@ from sightline.evaluation.paper import PAPER, is_release
 from sightline.evaluation.results import PaperRecord, Sampling
 from sightline.generation.generate import generate
 from sightline.generation.job import Job
-from sightline.generation.model import Model, ModelOptions
+from sightline.generation.model import Model
+from sightline.generation.model_options import ModelOptions
 from sightline.generation.plan import Plan, make_plan
 from sightline.parsing import parse_query, parse_scalar
 from sightline.timing import GB, GIB, StepTimer, peak_gpu_gib, peak_process_gib, reset_peak_memory

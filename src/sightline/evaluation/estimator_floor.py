@@ -10,7 +10,7 @@ import numpy as np
 
 from sightline.data.clip import Clip
 from sightline.evaluation.estimators.protocol import Estimate, Estimator, Hints
-from sightline.evaluation.pose_errors import Alignment, PoseErrors, pose_errors
+from sightline.evaluation.pose_errors import PoseErrors, pose_errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,14 +50,12 @@ class EstimatorFloorSummary:
     trans_fraction: ErrorSummary | None
 
 
-def estimator_floor(
-    estimator: Estimator, clips: Iterable[Clip], alignment: Alignment = "raw"
-) -> list[EstimatorFloorRow]:
+def estimator_floor(estimator: Estimator, clips: Iterable[Clip]) -> list[EstimatorFloorRow]:
     """The estimator's errors on true videos, clip by clip. Failures stay in the list."""
     rows = []
     for clip in clips:
         estimate = estimator.estimate(clip.frames, Hints.from_clip(clip))
-        errors = None if estimate.trajectory is None else pose_errors(estimate.trajectory, clip.trajectory, alignment)
+        errors = None if estimate.trajectory is None else pose_errors(estimate.trajectory, clip.trajectory, "raw")
         length = float(clip.trajectory.positions.diff(dim=0).norm(dim=-1).sum())
         rows.append(EstimatorFloorRow(clip.name, estimate, errors, length))
     return rows

@@ -25,7 +25,8 @@ from sightline.evaluation.results import RESULTS, CaseSettings, RunResults, Samp
 from sightline.evaluation.revisit import RevisitCases
 from sightline.evaluation.run import Run, prepare, withdraw, work
 from sightline.evaluation.scoring import Against
-from sightline.generation.model import Model, ModelOptions
+from sightline.generation.model import Model
+from sightline.generation.model_options import ModelOptions
 from sightline.generation.plan import Plan
 from sightline.generation.prompts import note_unused_negative_prompt
 from sightline.parsing import parse_query

@@ -55,15 +55,9 @@ def held_out_clips(count: int, device: torch.device | str = "cpu", depth: bool =
     return clips
 
 
-def rendered_clip(
-    kind: str,
-    style: str = "walkthrough",
-    seed: int = TEXTURED_SEEDS[0],
-    num_frames: int = 33,
-    width: int = 832,
-    height: int = 480,
-) -> Clip:
+def rendered_clip(kind: str, seed: int = TEXTURED_SEEDS[0], num_frames: int = 33) -> Clip:
     """One of TRAJECTORIES through a held-out scene, starting where the scene's own clip starts, with the depth of frame 0."""
+    style, width, height = "walkthrough", 832, 480
     shot = sample_clip(style, seed, 5, width, height)
     trajectory = TRAJECTORIES[kind](frames=num_frames, width=width, height=height).replace(unit="metre")
     start = shot.true_trajectory.camera_to_world[0]

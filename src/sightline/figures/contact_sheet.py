@@ -17,11 +17,11 @@ _GAP, _TEXT, _FONT = 4, 18, 11
 _PAPER, _INK = (250, 249, 246), (34, 38, 43)
 
 
-def contact_sheet(videos: Sequence[Any], captions: Sequence[str], columns: int = COLUMNS) -> Image.Image:
+def contact_sheet(videos: Sequence[Any], captions: Sequence[str]) -> Image.Image:
     """A row for each video: its frames from first to last, and its caption below. videos: each [T, H, W, 3]."""
     rows = [as_frames(video) for video in videos]
     height, width = rows[0].shape[1:3]
-    columns = min(columns, max(len(frames) for frames in rows))
+    columns = min(COLUMNS, max(len(frames) for frames in rows))
     scale = min(1.0, ((_MAX_WIDTH - _GAP) / columns - _GAP) / width)
     width, height = max(1, int(width * scale)), max(1, round(height * scale))
     sheet = Image.new("RGB", (columns * (width + _GAP) + _GAP, len(rows) * (height + _TEXT + _GAP) + _GAP), _PAPER)

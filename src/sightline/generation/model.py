@@ -1,4 +1,4 @@
-"""The model of a run: its options, its ModelInfo, and the pipeline, which is loaded on first use."""
+"""The model of a run: its ModelInfo, and the pipeline, which is loaded on first use."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from tyro.conf import arg
+from typing import TYPE_CHECKING, Any
 
 from sightline.errors import SightlineError
 from sightline.files import reason
-from sightline.speed_levels import DEFAULT_SPEED, Speed
+from sightline.generation.model_options import ModelOptions
+from sightline.generation.placement import place_pipeline
 
 if TYPE_CHECKING:
     import torch
@@ -25,36 +24,6 @@ if TYPE_CHECKING:
     from sightline.generation.plan import Plan
 
 _log = logging.getLogger("sightline")
-
-
-@dataclass(frozen=True)
-class ModelOptions:
-    """Which model generates, and how it runs on this machine."""
-
-    model: Annotated[str | None, arg(metavar="M", help_behavior_hint="")] = None
-    """Hub id or folder of a pipeline (docs/backbones.md, docs/released.md). Default: the lab model that ships ("lab" is the same
-    model without a camera)."""
-    camera: Annotated[Path | None, arg(metavar="WEIGHTS", help_behavior_hint="")] = None
-    """Camera weights: a file, a folder with one file for each expert, or a released camera model (docs/released.md), also by
-    its hub id. Default: those saved with the model."""
-    dtype: Literal["auto", "bfloat16", "float32"] = "auto"
-    """Data type of the transformers and the text encoder; auto is bfloat16 on a GPU and float32 elsewhere. Wan's VAE runs in
-    float32; from `--speed fast` on, it decodes in bfloat16."""
-    speed: Speed = DEFAULT_SPEED
-    """exact is diffusers' eager path, bit for bit; fast differs by rounding (fused kernels, compiled blocks where that saves
-    time, decoding in bfloat16); faster adds FP8 matrix products on newer GPUs; fastest adds diffusers' first-block cache, which
-    skips most blocks in steps where little changes (docs/performance.md)."""
-    offload: Literal["none", "model", "group", "sequential"] = "none"
-    """Keep weights in main memory and move them to the GPU when they are needed: whole models, groups of layers while the group
-    before computes, or single layers. none keeps everything on the GPU."""
-    attention: Annotated[str | None, arg(metavar="BACKEND", help_behavior_hint="")] = None
-    """Attention backend of diffusers, such as native, flash, _flash_3, sage or xformers."""
-    tiled_decode: bool = False
-    """Decode the video tile by tile: less memory, slower."""
-    context_parallel: Literal["none", "ulysses"] = "none"
-    """Split each video among the processes of `torchrun`, instead of giving each process its own jobs."""
-    ignore_memory: bool = False
-    """Run even if the estimate says that memory will not suffice."""
 
 
 def _default_device() -> torch.device:
@@ -246,7 +215,7 @@ class Model:
             ) from None
         self._note_digests(pipe)  # before offloading, after which some weights cannot be read
         try:
-            self._place(pipe, list(experts(pipe).values()))
+            place_pipeline(pipe, list(experts(pipe).values()), options, self.device, self.processes, self.num_videos)
         except (ValueError, RuntimeError, ImportError, NotImplementedError) as error:
             if isinstance(error, SightlineError):
                 raise
@@ -279,36 +248,6 @@ class Model:
             self.digests[name] = weights_digest(part)
             if hasattr(part, "encoding_layers"):
                 self.digests[f"camera of {name}"] = weights_digest(ModuleList(part.encoding_layers))
-
-    def _place(self, pipe: AnyPipeline, models: list[Any]) -> None:
-        from diffusers import attention_backend
-
-        options, device = self.options, self.device
-        if options.tiled_decode:
-            pipe.vae.enable_tiling()
-        if options.speed != "exact":
-            from sightline.backbones.speed import turn_on
-
-            turn_on(pipe, options.speed, self.num_videos, device)  # before whatever wraps a module
-        for model in models:
-            if options.attention is not None:
-                # diffusers also makes it the backend of every other model in the process; this context undoes that.
-                with attention_backend():
-                    model.set_attention_backend(options.attention)
-            if options.context_parallel != "none":
-                from diffusers import ContextParallelConfig
-
-                # "anything": token counts and heads need not be multiples of the number of processes.
-                config = ContextParallelConfig(ulysses_degree=self.processes, ulysses_anything=True)
-                model.enable_parallelism(config=config)
-        if options.offload == "model":
-            pipe.enable_model_cpu_offload(device=device)
-        elif options.offload == "sequential":
-            pipe.enable_sequential_cpu_offload(device=device)
-        elif options.offload == "group":
-            from sightline.generation.offload import offload_groups
-
-            offload_groups(pipe, device)
 
     def settings(self) -> dict[str, Any]:
         """The model's part of a settings.json."""

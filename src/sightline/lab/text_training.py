@@ -26,6 +26,7 @@ from sightline.worlds import STYLES, sample_batch
 from sightline.worlds.batches import map_in_processes
 
 VOCABULARY = 768
+LEARNING_RATE = 2e-3
 MASKED = 0.25  # fraction of the tokens that are masked
 _SPECIAL = ("<pad>", "</s>", "<unk>", "<extra_id_0>")  # as in UMT5; the last one stands for a masked token
 _MASK, _PAD = 3, 0
@@ -37,7 +38,6 @@ def train_text(
     captions: int = 6_000,
     max_steps: int = 1_000,
     batch_size: int = 64,
-    learning_rate: float = 2e-3,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Train, write tokenizer and text_encoder into `output`, and return measurements on held-out captions."""
@@ -49,8 +49,8 @@ def train_text(
     tokenizer = train_tokenizer(texts)
     encoder = lab_text_encoder(len(tokenizer), seed).train()
     ids, held_out = tokenize(tokenizer, texts), tokenize(tokenizer, held_out_texts)
-    optimizer = torch.optim.AdamW(encoder.parameters(), lr=learning_rate, weight_decay=1e-2)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, learning_rate, total_steps=max_steps, pct_start=0.1)
+    optimizer = torch.optim.AdamW(encoder.parameters(), lr=LEARNING_RATE, weight_decay=1e-2)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, LEARNING_RATE, total_steps=max_steps, pct_start=0.1)
     curve = []
     for step in track(range(max_steps), "training the text encoder", console=console):
         loss, _ = masked_loss(encoder, ids[torch.randint(len(ids), (batch_size,))])

@@ -173,9 +173,9 @@ def optimizer_step(
 
 
 @torch.no_grad()
-def set_statistics(vae: AutoencoderKLWan, pool: Tensor, clips: int = 1024) -> None:
+def set_statistics(vae: AutoencoderKLWan, pool: Tensor) -> None:
     """Write the mean and standard deviation of each latent channel into the config, where the pipelines read them."""
-    some = pool[:: max(len(pool) // clips, 1)]
+    some = pool[:: max(len(pool) // 1024, 1)]
     total = torch.zeros(2, vae.config.z_dim, dtype=torch.float64, device=pool.device)
     for video in _batches(some):
         with autocast(pool.device):
@@ -205,8 +205,8 @@ def measure_vae(vae: AutoencoderKLWan, clips: int, num_frames: int, size: int, d
     }
 
 
-def _batches(pool: Tensor, size: int = 16) -> Iterator[Tensor]:
-    return (frames_to_video(part) for part in pool.split(size))
+def _batches(pool: Tensor) -> Iterator[Tensor]:
+    return (frames_to_video(part) for part in pool.split(16))
 
 
 def autocast(device: torch.device) -> AbstractContextManager[Any]:

@@ -19,7 +19,8 @@ import torch
 from sightline.backbones.model_info import LAB_SHAPES
 from sightline.errors import SightlineError
 from sightline.files import failure, remove_leftovers, require_writable
-from sightline.generation.model import Model, ModelOptions
+from sightline.generation.model import Model
+from sightline.generation.model_options import ModelOptions
 from sightline.studio.closed_pages import ClosedPages
 from sightline.studio.film_cost import FilmCosts, FilmSettings
 from sightline.studio.gate import Gate, address

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from sightline.errors import SightlineError
 from sightline.studio.fields import NOTHING, index_in
+from sightline.studio.film_picture import FilmPicture
 from sightline.studio.inspection_page import form_picture, strengths_picture, strips, write_figure, write_page
 from sightline.studio.inspector import LayersView, TokenQuery, TokenView
 from sightline.studio.page_text import sentence
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from sightline.studio.visit import Visit
 
 _MEAN = "mean over heads"
-_WIDTH = 2.0  # of the picture in the 3D view
-_MARGIN = 1.1  # of the view to the picture
-_OTHER_ASPECT = 0.02  # a larger relative change of the view's shape is another one
 _PANEL_WIDTH, _PANEL_SHARE = 560, 0.4  # the most, in pixels and of the page's width
 _START = "Open a film, then click a point of its picture in the 3D view."
 _EMPTY = np.full((8, 8, 3), 255, np.uint8)
@@ -33,13 +30,7 @@ class InspectTab:
     def __init__(self, visit: Visit) -> None:
         self.visit = visit
         self.opened = ""  # the name of the film that is open, which the list may not show any more
-        self.frames: np.ndarray | None = None  # of that film
-        self.picture: Any = None  # in the 3D view
-        self.is_shown = False  # in place of the path
-        self.aspect = 1.0  # of the 3D view when the visitor's view was last put before the picture
-        self.mark: Any = None
-        self.at = (0.5, 0.5)  # the point that was clicked, as fractions of the picture
-        self.at_frame: int | None = None  # the latent frame it was clicked in; None until there is a click
+        self.picture = FilmPicture(visit, self.ask)
         self.token: TokenView | None = None
         self.query: TokenQuery | None = None  # the question that `token` answers
         self.experts: list[LayersView] = []  # the one of the highest noise levels first; empty until they are read
@@ -62,12 +53,11 @@ class InspectTab:
         self.note = gui.add_html("")
         self.panel: Any = None
         visit.on_click(self.open_film, lambda: self.open(self.film.value))
-        visit.on_edit(self.frame, self.draw_picture)
+        visit.on_edit(self.frame, lambda: self.picture.show(index_in(self.frame)))
         for handle in (self.layer, self.head, self.sigma):
             visit.on_edit(handle, self.ask)
         visit.on_click(self.exports, lambda: self.export(self.exports.value))
         visit.on_click(self.back, self.leave)
-        visit.client.camera.on_update(visit.guarded(lambda _: self.view_changed()))
         self.refresh()
 
     def refresh(self) -> None:
@@ -75,18 +65,19 @@ class InspectTab:
         self.film.options = tuple(names) or (NOTHING,)
         self.film.value = self.film.value if self.film.value in names else self.film.options[0]
         if self.opened and self.opened not in names:
-            deleted, self.opened, self.frames = self.opened, "", None
-            if self.is_shown:
+            deleted, self.opened = self.opened, ""
+            if self.picture.is_shown:
                 self.leave()
+            self.picture.frames = None
             self.state.content = sentence(f"{deleted} was deleted. Open another film.")
 
     def suggest(self, name: str) -> None:
         """Choose a film that was made or reopened here, unless another one is being looked at."""
         self.refresh()
-        if not self.is_shown:
+        if not self.picture.is_shown:
             self.film.value = name
 
-    # -- the picture --------------------------------------------------------------------------------------------------
+    # -- the film -----------------------------------------------------------------------------------------------------
 
     def open(self, name: str) -> None:
         """Show the frames of a film in the 3D view, in place of the path."""
@@ -96,23 +87,16 @@ class InspectTab:
             self.token = self.query = None
             self.hide_picture()  # with the maps of the film that was open before
         self.film.value = self.opened = name
-        self.at, self.at_frame = (0.5, 0.5), None
         stride = self.visit.session.info.stride.frames
-        self.frames = film.frames()[::stride]
-        self.frame.max = max(len(self.frames) - 1, 1)
-        self.frame.value = len(self.frames) - 1
-        self.is_shown = True
+        frames = film.frames()[::stride]
+        self.frame.max = max(len(frames) - 1, 1)
+        self.frame.value = len(frames) - 1
         self.visit.player.stop()
         self.visit.view.show_path(False)
-        self.draw_picture()
-        self.look_at_picture()
+        self.picture.open(frames)
         if not self.experts:
             self.visit.studio.worker.submit("weights", {}, self.visit.on_event(self.show_layers))
         self.state.content = sentence("Click a point of the picture in the 3D view.")
-
-    @property
-    def _latent_frame(self) -> int:
-        return min(index_in(self.frame), 0 if self.frames is None else len(self.frames) - 1)
 
     @property
     def _layer(self) -> int:
@@ -127,40 +111,13 @@ class InspectTab:
         """The expert that denoises at a noise level; None until it is read, or where it takes no camera."""
         return next((view for view in self.experts if sigma >= view.from_sigma), None)
 
-    def draw_picture(self) -> None:
-        if self.frames is None or not self.is_shown:
-            return
-        frame = self.frames[self._latent_frame]
-        height = _WIDTH * frame.shape[0] / frame.shape[1]
-        self.picture = self.visit.view.scene.add_image("/inspect/picture", frame, _WIDTH, height, format="png")
-        self.picture.on_click(self.visit.guarded(self.clicked))
-        if self.mark is not None:  # the token is one of the frame that was clicked
-            self.mark.visible = self._latent_frame == self.at_frame
-
-    def look_at_picture(self) -> None:
-        """Put the visitor's view before the picture, so far away that it fits between the panels."""
-        if self.frames is None:
-            return
-        camera = self.visit.client.camera
-        self.aspect = camera.aspect
-        height = _WIDTH * self.frames.shape[1] / self.frames.shape[2]
-        distance = _MARGIN * max(height, _WIDTH / self.aspect) / 2 / math.tan(camera.fov / 2)
-        camera.position, camera.look_at = (0.0, 0.0, -distance), (0.0, 0.0, 0.0)
-        camera.up_direction = (0.0, -1.0, 0.0)
-
-    def view_changed(self) -> None:
-        """A panel has come or gone, or the page has another size: there is more or less room for the picture."""
-        if self.is_shown and abs(self.visit.client.camera.aspect / self.aspect - 1) > _OTHER_ASPECT:
-            self.look_at_picture()
-
     def hide_picture(self) -> None:
         """Make room for the path again."""
-        self.is_shown = False
+        self.picture.hide()
         if self.put_away_question():
             self.state.content = sentence("Open the film again, then click a point of its picture in the 3D view.")
-        for node in (self.picture, self.mark, self.panel):
-            if node is not None:
-                node.visible = False
+        if self.panel is not None:
+            self.panel.visible = False
         self.visit.show_preview()
 
     def leave(self) -> None:
@@ -169,21 +126,6 @@ class InspectTab:
         self.state.content = sentence(_START)
         self.visit.view.show_path(True)
         self.visit.view.look_from_behind(self.visit.distance)
-
-    def clicked(self, event: Any) -> None:
-        """A click gives a ray; the picture lies in the plane z = 0, x to the right and y down."""
-        origin, direction = np.array(event.ray_origin), np.array(event.ray_direction)
-        if self.frames is None or abs(direction[2]) < 1e-9:
-            return
-        point = origin - direction * (origin[2] / direction[2])
-        height = _WIDTH * self.frames.shape[1] / self.frames.shape[2]
-        x, y = point[0] / _WIDTH + 0.5, point[1] / height + 0.5
-        if 0 <= x < 1 and 0 <= y < 1:
-            self.at, self.at_frame = (float(x), float(y)), self._latent_frame
-            self.mark = self.visit.view.scene.add_icosphere(
-                "/inspect/mark", 0.025, color=(209, 96, 61), position=(point[0], point[1], -0.01)
-            )
-            self.ask()
 
     def close(self) -> None:
         """The page was closed: nobody waits for the answer."""
@@ -194,13 +136,12 @@ class InspectTab:
     def ask(self) -> None:
         """Ask the worker for the terms of the chosen token."""
         self._draw_layers()
-        if self.frames is None or not self.is_shown:
+        if not self.picture.is_shown:
             return
         number = self.head.value.removeprefix("head ")
         head = int(number) if number.isdecimal() else None  # _MEAN
         folder = self.visit.find_film(self.opened).folder
-        frame = self._latent_frame if self.at_frame is None else self.at_frame
-        query = TokenQuery(str(folder), frame, *self.at, self._layer, head, self._sigma)
+        query = TokenQuery(str(folder), self.picture.token_frame, *self.picture.at, self._layer, head, self._sigma)
         self.state.content = sentence("Reading the model ...")
         self.put_away_question()  # a slider asks many times; only the last one matters
         on_event = self.visit.on_event(partial(self.show_scores, self.asked, query))

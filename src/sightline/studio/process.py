@@ -28,10 +28,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sightline.files import failure, write_atomic
-from sightline.generation.model import Model, ModelOptions
+from sightline.generation.model import Model
+from sightline.generation.model_options import ModelOptions
 from sightline.studio.inspector import unpack
 from sightline.studio.library import DEPTH
 
@@ -173,16 +172,9 @@ def _latent_picture(pipe: Any, latents: Any) -> str | None:
         return None
     image = Image.fromarray(pixels.numpy())
     image.thumbnail((480, 480))
-    return picture_address(np.asarray(image))
-
-
-def picture_address(picture: np.ndarray, kind: str = "JPEG") -> str:  # [H, W, 3] uint8
-    """A picture as a data: address for a page."""
-    from PIL import Image
-
     buffer = io.BytesIO()
-    Image.fromarray(picture).save(buffer, kind, quality=88)
-    return f"data:image/{kind.lower()};base64,{base64.b64encode(buffer.getvalue()).decode()}"
+    image.save(buffer, "JPEG", quality=88)
+    return f"data:image/jpeg;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
 if __name__ == "__main__":

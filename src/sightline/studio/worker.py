@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import sightline
-from sightline.generation.model import ModelOptions
+from sightline.generation.model_options import ModelOptions
 
 _log = logging.getLogger("sightline")
 _EXIT_TIMEOUT = 5.0  # seconds in which the process may end by itself
@@ -109,11 +109,6 @@ class Worker:
                 self._publish_positions()
             elif task is self._running:
                 self._send({"cancel": task.number})
-
-    @property
-    def process_id(self) -> int | None:
-        """Of the process that holds the model; None before the first task."""
-        return None if self._process is None else self._process.pid
 
     def close(self) -> None:
         """End the process and all tasks. Finished films stay."""

@@ -23,7 +23,8 @@ from sightline.study.study import Base, merge
 from sightline.training import checkpoint
 from sightline.training.export import export
 from sightline.training.recipe import Recipe
-from sightline.training.trainer import is_finished, train
+from sightline.training.resume import is_finished
+from sightline.training.trainer import train
 
 _CHECKPOINT_STEPS = 500  # at most: a training that is limited in time has no number of steps to divide
 

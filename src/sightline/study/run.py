@@ -28,8 +28,9 @@ from sightline.study.losses import require_clips_for_rates
 from sightline.study.plan import Plan, Task, unfinished
 from sightline.study.results import RESULT, read_result
 from sightline.study.reuse import reuse_results
-from sightline.study.run_one import OutOfTime, Worker
+from sightline.study.row_training import OutOfTime
 from sightline.study.shortage import DeviceLost, NoRoom, Presence, lack_of_memory, remove_left_locks
+from sightline.study.worker import Worker
 from sightline.worlds.batches import available_cores
 
 _POLL = 0.5  # seconds between two looks for a task, or for a result to report

@@ -23,6 +23,7 @@ from sightline.evaluation.bootstrap import RESAMPLES, Interval, percentile_inter
 from sightline.study.results import COST, METRICS, RunResult, scene_of
 from sightline.study.seed_spread import SeedSpread, student_factors
 
+_SEED = 0
 _TIMES = ("step_seconds", "denoise_seconds")
 
 
@@ -92,8 +93,8 @@ def values_by_clip(run: RunResult, metric: str) -> dict[str, float]:
 class Bootstrap:
     """Resamples the clips and seeds of a table. All contrasts of one object are drawn with the same clips."""
 
-    def __init__(self, values: Values, resamples: int = RESAMPLES, seed: int = 0) -> None:
-        self.values, self.resamples, self.seed = values, resamples, seed
+    def __init__(self, values: Values, resamples: int = RESAMPLES) -> None:
+        self.values, self.resamples = values, resamples
         self._clip_counts: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def mean(self, row: str) -> Contrast | None:
@@ -137,7 +138,7 @@ class Bootstrap:
             paired = len(weights) > 1
             table = self._paired_spread if paired else self._own_spread
             spread = table or SeedSpread(complete.mean(axis=2), list(weights), paired)
-            draws += spread.draw(weights, seeds, self.resamples, self.seed)
+            draws += spread.draw(weights, seeds, self.resamples, _SEED)
         clips = int(np.isfinite(array[:, _with_values(array)]).all(axis=(0, 1)).sum())
         return Contrast(estimate, estimate + draws if max(seeds, scenes) > 1 else None, clips, seeds)
 
@@ -155,7 +156,7 @@ class Bootstrap:
         noise = combined - combined.mean(axis=0) - combined.mean(axis=1, keepdims=True) + combined.mean()
         within = (noise**2).sum() / ((seeds - 1) * (scenes - 1)) if seeds > 1 else 0.0
         if scenes not in self._clip_counts:
-            random = np.random.default_rng([self.seed, scenes])
+            random = np.random.default_rng([_SEED, scenes])
             counts = random.multinomial(scenes, np.full(scenes, 1 / scenes), self.resamples)
             self._clip_counts[scenes] = counts / scenes, student_factors(random, scenes - 1, self.resamples)
         shares, student = self._clip_counts[scenes]

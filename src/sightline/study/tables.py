@@ -66,7 +66,9 @@ def _make_sheet(table: TableComparison, layout: Layout) -> Sheet:
     has_integration = any(integrations.values())
     head = [layout.rows, *(["Camera integration"] if has_integration else []), *map(metric_heading, layout.metrics)]
     cameras = next((name for name in layout.metrics if name in CAMERA_METRICS), None)
-    head += [*(["cameras found"] if cameras else []), *(COST[name] for name in costs), "learning rate", "seeds"]
+    head += [*(["cameras found"] if cameras else []), *(COST[name] for name in costs)]
+    has_rates = bool(set(table.metrics) & set(METRICS))  # in a study of cost alone, nothing is learned
+    head += [*(["learning rate"] if has_rates else []), "seeds"]
     rows, numbers = [], []
     for row in table.rows:
         cells = [TableCell(row)] + ([TableCell(integrations[row] or NO_VALUE)] if has_integration else [])
@@ -75,7 +77,8 @@ def _make_sheet(table: TableComparison, layout: Layout) -> Sheet:
             counts = table.metrics[cameras].values.get(row)
             cells.append(TableCell("{} of {}".format(*counts) if counts else NO_VALUE))
         cells += [_cost_cell(table, name, row) for name in costs]
-        cells.append(TableCell(", ".join(table.learning_rates[row]) or NO_VALUE))
+        if has_rates:
+            cells.append(TableCell(", ".join(table.learning_rates[row]) or NO_VALUE))
         cells.append(TableCell(str(_seeds(table, row))))
         rows.append(cells)
         numbers.append(_numbers(table, layout, row, cameras, costs))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -142,8 +142,7 @@ def make_feed(
     columns per token. with_camera: whether the model takes camera tokens. store: of rendered clips that several runs share.
     """
     if encoder is None:
-        train, held_out, order, empty_text = _from_caches(data, patch_size, seed)
-        return Feed(train, held_out, order, empty_text[: data.max_sequence_length], with_camera)
+        return _feed_of_caches(data, patch_size, with_camera, seed)
     for shape in data.clip_shapes:
         encoder.check_shape(*shape)
     train_clips, held_out_clips = (
@@ -164,46 +163,49 @@ def make_feed(
 def count_held_out(data: DataConfig) -> int:
     """The held-out clips of a recipe, without reading any of them."""
     if data.cache:
-        return len(_split_caches(data)[3])
+        return len(_CachedParts.of(data).held_out_indices)
     return sum(len(_clips_of(data, "held-out", shape)) for shape in range(len(data.clip_shapes)))
 
 
 def require_cached_clips(data: DataConfig) -> None:
     """Refuse what is wrong with the caches of a recipe, its subset or its weights, before a model is read for them."""
-    _order_of_cached(data, seed=0)
+    _order_of_cached(data, _CachedParts.of(data), seed=0)
 
 
-def _order_of_cached(
-    data: DataConfig, seed: int
-) -> tuple[
-    JoinedCaches, JoinedCaches, list[int], list[int], Order
-]:  # of training, of validation, their clips, the order
-    cached, separate, train, held_out = _split_caches(data)
-    _require_clips(data, len(train), len(held_out))
-    order = _order(data, [cached.entries[index]["source"] for index in train], seed)
-    return cached, separate or cached, train, held_out, order
+@dataclass(frozen=True, eq=False)
+class _CachedParts:
+    """The clips of a recipe's caches: those of `train` with `train_indices`, and those of `held_out` with `held_out_indices`."""
+
+    train: JoinedCaches
+    train_indices: list[int]
+    held_out: JoinedCaches  # of their own, where the recipe names some, else those for training
+    held_out_indices: list[int]
+
+    @classmethod
+    def of(cls, data: DataConfig) -> _CachedParts:
+        train, separate = open_caches(data)
+        fraction = 0.0 if separate is not None else data.held_out_fraction
+        held = [is_held_out(entry["source"], entry["scene"], fraction) for entry in train.entries]
+        indices, held_out = ([index for index, is_held in enumerate(held) if is_held == part] for part in (False, True))
+        if separate is not None:
+            return cls(train, indices, separate, list(range(len(separate))))
+        return cls(train, indices, train, held_out)
 
 
-def _from_caches(
-    data: DataConfig, patch_size: Sequence[int], seed: int
-) -> tuple[
-    LatentDataset, LatentDataset, Order, Tensor
-]:  # training clips, held-out clips, order, the empty prompt [L, D]
-    cached, of_validation, train_indices, held_out_indices, order = _order_of_cached(data, seed)
+def _order_of_cached(data: DataConfig, cached: _CachedParts, seed: int) -> Order:
+    _require_clips(data, len(cached.train_indices), len(cached.held_out_indices))
+    return _order(data, [cached.train.entries[index]["source"] for index in cached.train_indices], seed)
+
+
+def _feed_of_caches(data: DataConfig, patch_size: Sequence[int], with_camera: bool, seed: int) -> Feed:
+    cached = _CachedParts.of(data)
+    order = _order_of_cached(data, cached, seed)
     train, held_out = (
         PerClipLatents(clips, indices, lambda clip: clip, patch_size, data.max_sequence_length, data.keep_in_memory)
-        for clips, indices in ((cached, train_indices), (of_validation, held_out_indices))
+        for clips, indices in ((cached.train, cached.train_indices), (cached.held_out, cached.held_out_indices))
     )
-    return train, held_out, order, cached.empty_text().float()
-
-
-def _split_caches(data: DataConfig) -> tuple[JoinedCaches, JoinedCaches | None, list[int], list[int]]:
-    """The caches for training and, where the recipe names some, for validation; the indices of training and held-out clips."""
-    cached, separate = open_caches(data)
-    fraction = 0.0 if separate is not None else data.held_out_fraction
-    held = [is_held_out(entry["source"], entry["scene"], fraction) for entry in cached.entries]
-    train, held_out = ([index for index, is_held in enumerate(held) if is_held == part] for part in (False, True))
-    return cached, separate, train, held_out if separate is None else list(range(len(separate)))
+    empty_text = cached.train.empty_text().float()
+    return Feed(train, held_out, order, empty_text[: data.max_sequence_length], with_camera)
 
 
 def _encoded(

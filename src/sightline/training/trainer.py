@@ -13,7 +13,6 @@ from typing import Any
 import torch
 from accelerate import Accelerator
 from torch import Tensor
-from torch.distributed.tensor import DTensor
 
 from sightline.backbones.families import patch_size
 from sightline.backbones.model_io import io_of
@@ -28,6 +27,7 @@ from sightline.training import checkpoint, memory
 from sightline.training.ema import ema_weights, make_ema, update_ema
 from sightline.training.encoder_check import require_vae_of
 from sightline.training.feeds import make_feed, open_caches, require_cached_clips
+from sightline.training.finite import require_finite, require_finite_weights
 from sightline.training.model import build_model, load_base, warn_of_other_experts_noise
 from sightline.training.objective import Draw, autocast, draw, flow_matching_loss
 from sightline.training.optimizer import (
@@ -40,6 +40,7 @@ from sightline.training.optimizer import (
 from sightline.training.parallelize import is_sharded, micro_batch_slices, parallelize, set_gradient_sync
 from sightline.training.recipe import Recipe
 from sightline.training.report import Report
+from sightline.training.resume import find_start, is_finished
 from sightline.training.running_step import Measured, RunningStep
 from sightline.training.sampler import count_other_experts, load_sampler
 from sightline.training.throughput import Throughput
@@ -84,26 +85,6 @@ def _train(recipe: Recipe, run: Path, start: Path | None, stop_at: float, store:
         if start is None or not is_finished(checkpoint.read_state(start), recipe):
             trainer.train(report, stop_at)
     accelerator.wait_for_everyone()
-
-
-def find_start(recipe: Recipe, run: Path, resume: str | None) -> Path | None:
-    """The checkpoint that the run goes on from; None starts from the beginning."""
-    if resume is None:
-        if checkpoint.list_checkpoints(run / "checkpoints"):
-            raise SightlineError(
-                f"{run} holds checkpoints of an earlier run: expected --resume latest, or another output."
-            )
-        return None
-    start = checkpoint.find_checkpoint(run, resume)
-    if start is not None and (step := checkpoint.read_state(start).step) > recipe.optimizer.max_steps:
-        raise SightlineError(f"{start} has done {step} steps: expected optimizer.max_steps above that to go on.")
-    return start
-
-
-def is_finished(state: checkpoint.State, recipe: Recipe) -> bool:
-    """Whether a run has done all steps, or trained as long as it may."""
-    max_seconds = recipe.optimizer.max_seconds
-    return state.step == recipe.optimizer.max_steps or (max_seconds is not None and state.seconds >= max_seconds)
 
 
 class Trainer:
@@ -223,7 +204,7 @@ class Trainer:
     def finish(self, step: RunningStep, report: Report, until: float | None = None) -> None:
         """Wait for a step, refuse one that was not finite, and log it. until: when the next one began, if it has."""
         loss, grad_norm = step.measured.wait()
-        self.require_finite(step.index, loss=loss, gradient=grad_norm)
+        require_finite(self.run, step.index, loss=loss, gradient=grad_norm)
         seconds = (time.perf_counter() if until is None else until) - step.started
         throughput = self.throughput.scalars(*step.tokens, self.recipe.optimizer.batch_size, seconds)
         report.log_step(step.index, loss, grad_norm, step.learning_rate, seconds, throughput)
@@ -261,28 +242,8 @@ class Trainer:
             loss += scaled.detach() / self.num_processes
         return loss
 
-    def require_finite(self, step: int, **values: float) -> None:
-        """Stop if the loss or the gradient of a step is not finite, before its weights are saved."""
-        for name, value in values.items():
-            if not math.isfinite(value):
-                raise self.not_finite(f"the {name} is {value} at step {step}")
-
-    def require_finite_weights(self) -> None:
-        """Refuse to save weights that the last update made NaN: only the loss of the next step would show it."""
-        shards = [p.to_local() if isinstance(p, DTensor) else p.detach() for p in self.trainable.values()]
-        finite = torch.stack([shard.isfinite().all() for shard in shards]).all().to(torch.float32)
-        if float(self.accelerator.reduce(1 - finite, "sum")):
-            raise self.not_finite(f"some weights are not finite after step {self.steps_done - 1}")
-
-    def not_finite(self, problem: str) -> SightlineError:
-        written = checkpoint.list_checkpoints(self.run / "checkpoints")
-        last = f"the last checkpoint is {written[-1].name}" if written else "no checkpoint was written yet"
-        return SightlineError(
-            f"{problem}, which is not saved; {last}. Try a lower optimizer.learning_rate, a warm-up, or dtype: float32."
-        )
-
     def save_checkpoint(self) -> None:
-        self.require_finite_weights()
+        require_finite_weights(self.run, self.steps_done - 1, self.trainable.values(), self.accelerator)
         state = checkpoint.State(self.steps_done, self.clock.seconds, self.base_digest)
         limit = self.recipe.checkpoints_total_limit
         checkpoint.save_checkpoint(

@@ -140,13 +140,6 @@ def plant(build: Builder, palette: Palette) -> float:
     return 0.36
 
 
-def pillar(build: Builder, palette: Palette, height: float) -> float:
-    colour = build.random.choice((*palette.walls, *palette.feature))
-    build.cylinder(matte(colour), build.random.uniform(0.16, 0.24), height)
-    build.name("pillar", colour, 1.2)
-    return 0.3
-
-
 def block(build: Builder, palette: Palette) -> float:
     """A plain solid on the ground, as in a play room: a box, a cylinder or a ball."""
     colour = build.random.choice(palette.accents)

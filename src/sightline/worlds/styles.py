@@ -147,19 +147,9 @@ def make_scenes(seeds: Sequence[int], style: str) -> Scene:
     return stack([make_scene(seed, style) for seed in seeds])
 
 
-def sample_clip(
-    style: str,
-    seed: int,
-    frames: int = 33,
-    width: int = 128,
-    height: int = 128,
-    returning: float = 0.0,
-    *,
-    path: int = 0,
-    moves: float = 0.0,
-) -> SceneShot:
+def sample_clip(style: str, seed: int, frames: int = 33, width: int = 128, height: int = 128) -> SceneShot:
     """The scene and camera of a seed, not yet rendered; see `render_clip`."""
-    batch = sample_batch(style, [seed], frames, width, height, returning, paths=[path], moves=moves)
+    batch = sample_batch(style, [seed], frames, width, height)
     return SceneShot(batch.scenes, batch.true_trajectory(), batch.reported_trajectory(), batch.captions[0])
 
 

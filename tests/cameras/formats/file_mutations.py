@@ -30,9 +30,9 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
     return data
 
 
-def _span(data: bytes, chance: random.Random, longest: int = 60) -> tuple[int, int]:
+def _span(data: bytes, chance: random.Random) -> tuple[int, int]:
     start = chance.randint(0, len(data))
-    return start, min(len(data), start + chance.randint(1, longest))
+    return start, min(len(data), start + chance.randint(1, 60))
 
 
 def _flip(data: bytes, chance: random.Random) -> bytes:

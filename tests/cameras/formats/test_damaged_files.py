@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import random
 import re
-import signal
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,6 +12,7 @@ import pytest
 from sightline.cameras.formats import FORMATS, load, save
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
+from tests.damage import time_limit
 
 from .file_mutations import mutated
 from .format_samples import CARRIED, FILE_NAMES, random_trajectory
@@ -30,24 +28,10 @@ CASES = [
 WHOLE_FILE = re.compile(r"empty file|found \d+ frames|no known format|found nothing there")
 
 
-@contextmanager
-def time_limit() -> Iterator[None]:
-    def stop(*_: object) -> None:
-        raise TimeoutError("a reader hangs")
-
-    previous = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(SECONDS_PER_FILE)
-    try:
-        yield
-    finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, previous)
-
-
 def check(path: Path, name: str | None, file_names: list[str]) -> str | None:
     """Loads, and returns the sentence if there was one."""
     try:
-        with time_limit():
+        with time_limit(SECONDS_PER_FILE):
             trajectory = load(path, format=name)
     except SightlineError as error:
         message = str(error)

@@ -36,9 +36,9 @@ def ssim(video: Any, reference: Any) -> np.ndarray:  # [T, H, W, 3] twice -> [T]
     return torch.cat(scores).numpy()
 
 
-def resize(images: Tensor, side: int, mode: str = "bilinear") -> Tensor:  # [T, 3, H, W] -> [T, 3, side, side]
+def resize(images: Tensor, side: int) -> Tensor:  # [T, 3, H, W] -> [T, 3, side, side]
     """The whole image, without keeping its aspect ratio."""
-    return functional.interpolate(images, (side, side), mode=mode, align_corners=False, antialias=True)
+    return functional.interpolate(images, (side, side), mode="bilinear", align_corners=False, antialias=True)
 
 
 def resize_and_crop(images: Tensor, side: int, crop: int | None = None, mode: str = "bicubic") -> Tensor:
