@@ -21,6 +21,9 @@ from sightline.errors import SightlineError
 from sightline.locks import hold_lock
 
 _LONGEST_NAME = 200  # bytes of a folder's name: file systems allow 255, and temporary names are longer
+_PICTURES_AND_VIDEOS = frozenset(
+    (".png", ".jpg", ".jpeg", ".webp", ".gif", ".svg", ".pdf", ".mp4", ".mov", ".mkv", ".avi", ".webm")
+)
 _TEMPORARY_FILE = re.compile(r"\..*\.sightline-[0-9a-f]{16}(\..*)?")
 _BESIDE_FOLDER = re.compile(r"\.(.+)\.sightline-(?:new|old|lock)")
 
@@ -90,6 +93,7 @@ def atomic_folder(path: str | Path, overwrite: bool = False) -> Iterator[Path]:
     A folder that is not empty is refused; with `overwrite` it is replaced at the very end. A file is never replaced. The path
     is locked meanwhile, and what a killed process left beside it is removed.
     """
+    require_folder_name(path)
     path = Path(os.path.abspath(path))  # "." has no name to put a temporary one beside
     path = path.resolve() if path.is_symlink() else path
     if overwrite and path.exists() and not path.is_dir():
@@ -176,8 +180,20 @@ def require_empty(path: Path, expected: str = "a new or empty folder, or --overw
         raise SightlineError(f"{path} exists: expected {expected}.")
 
 
+def require_folder_name(folder: str | Path) -> Path:
+    """The path of a folder, refused if it would be a new one with the name of a picture or a video. Call it before long work."""
+    folder = Path(folder)
+    if folder.suffix.lower() in _PICTURES_AND_VIDEOS and not folder.is_dir():
+        raise SightlineError(
+            f"output {folder} has the suffix of a picture or video: expected a folder, such as {folder.with_suffix('')}."
+        )
+    return folder
+
+
 def require_writable(folder: Path, expected: str = "a writable place") -> None:
-    """Refuse a folder that cannot be written, before long work is done for it. Leaves nothing behind."""
+    """Refuse a folder that cannot be written or has the name of a picture, before long work is done for it. Leaves nothing
+    behind."""
+    require_folder_name(folder)
     missing = [place for place in (folder, *folder.parents) if not place.exists()]  # nearest first
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.cameras import moves
+from sightline.cameras.moves.spelled_numbers import with_digits
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
 
@@ -227,6 +228,40 @@ def test_names_colons_and_numbers_mean_what_they_always_meant(
         ("truck 2 m in 3 s", lambda: moves.truck(2, frames=49)),
         ("push in 3 s", lambda: moves.dolly(0.5, frames=49)),  # a direction and a time
         ("zoom in 3 s", lambda: moves.zoom(28, 56, frames=49)),
+        ("go forward half a meter", lambda: moves.dolly(0.5)),
+        ("track right two feet", lambda: moves.truck(0.6096)),
+        ("truck right 6 inches", lambda: moves.truck(0.1524)),
+        ("truck left 6' 3\"", lambda: moves.truck(-1.905)),
+        ("boom down 20 centimeters", lambda: moves.pedestal(-0.2)),
+        ("pull out a yard", lambda: moves.dolly(-0.9144)),
+        ("pan right forty-five degrees in two seconds", lambda: moves.pan(45, frames=33)),
+        (
+            "slow push in over two seconds then hold for a second",
+            lambda: moves.dolly(0.25, frames=33).concatenate(moves.static(frames=17)),
+        ),
+        ("2-second push in", lambda: moves.dolly(0.5, frames=33)),
+        ("wait 1 s, then ped up 0.5", lambda: moves.parse("static over 1 s, then pedestal up 0.5")),
+        ("360 around the subject", lambda: moves.orbit(360)),
+        ("90 to the left around it", lambda: moves.orbit(-90)),
+        ("fly around the subject 180", lambda: moves.orbit(180)),
+        ("the camera moves left around it by 20", lambda: moves.orbit(-20)),
+        ("truck left two feet as it pans right", lambda: moves.truck(-0.6096).combine(moves.pan(30))),
+        ("orbit 45\N{DEGREE SIGN} at a distance of 3 m", lambda: moves.orbit(45, 3)),
+        ("arc left 45 at 3 m", lambda: moves.arc(-45, 0, 3)),  # level, as film makers mean it
+        ("arc right", lambda: moves.arc(30, 0)),
+        ("arc:45", lambda: moves.arc(45)),  # the move of that name, which climbs
+        ("zoom 35-85mm", lambda: moves.zoom(35, 85)),
+        ("35mm to 85mm zoom", lambda: moves.zoom(35, 85)),
+        ("zoom in by a factor of 3", lambda: moves.zoom(28, 84)),
+        ("push in with a pan left of 20", lambda: moves.dolly(0.5).combine(moves.pan(-20))),
+        ("push in 1 m, as the camera pans left 20", lambda: moves.dolly(1).combine(moves.pan(-20))),
+        ("handheld push in 1 m", lambda: moves.handheld().combine(moves.dolly(1))),
+        ("hand-held slow pan left", lambda: moves.handheld().combine(moves.pan(-15))),
+        # The tilt says where the camera looks: the crane has no tilt of its own beside it, unless it names its subject.
+        ("crane up 1.5 m while tilting down 20", lambda: moves.pedestal(1.5).combine(moves.tilt(-20))),
+        ("crane down and tilt up 20", lambda: moves.pedestal(-0.5).combine(moves.tilt(20))),
+        ("crane:1.5+tilt:-20", lambda: moves.crane(1.5).combine(moves.tilt(-20))),
+        ("crane up 1.5 radius 3 and tilt down 20", lambda: moves.crane(1.5, 3).combine(moves.tilt(-20))),
         (
             "slow pan left 30, tilt up 10",  # the slow one gets twice the time
             lambda: moves.pan(-30, frames=54).concatenate(moves.tilt(10, frames=28)),
@@ -260,6 +295,21 @@ def test_words(text: str, expected) -> None:  # type: ignore[no-untyped-def]
         ("zoom at 35 mm", "found 'at 35 mm', expected to 35 mm, or the option --focal-mm"),
         ("pan left at 2 s", "found 'at 2 s', expected over 2 s, or a move before it"),
         ("rise down", "found the direction 'down', expected up with rise"),
+        ("pan left 30 ease out", "found the word 'ease', expected the option --easing: ease, ease_in, ease_out"),
+        ("truck left 1 m panning right 20", "found truck and panning, expected one move, or 'and'"),
+        ("truck left 1 m, then back", "found the direction 'back' alone, .* .to return: a loop, such as loop truck."),
+        ("push in then pull back to start", "found the word 'start', expected .* a loop, such as loop truck"),
+        ("pan left 30 in two shots", "found the word .two., expected one of"),
+        ("orbit left 1/4", "found '/4'"),  # of a circle, not of a degree
+        (
+            "crane up 1 m, tilting down 20",
+            "', tilting down 20': expected ', then' .afterwards., or 'and' without a comma",
+        ),
+        ("dolly in half the distance", "found the word 'half', expected an amount, such as half a metre"),
+        ("dolly in a couple of feet", "found the word 'couple', expected an amount, such as 20 cm"),
+        ("go sideways 1 m", "found the word 'sideways', expected left or right"),
+        ("riseng 1 m", "the nearest word is 'rise'"),  # no form that is not a word, such as riseing
+        ("zoom in on the face", "found the word 'on', expected on the subject, or on it"),
         (".", "move is ''"),
         ("pan lefft 3", "the nearest word is 'left'"),
         ("pan left 30 ovr 3 s", "the nearest word is 'over'"),
@@ -278,7 +328,8 @@ def test_words(text: str, expected) -> None:  # type: ignore[no-untyped-def]
         ("zoom in:0.5 mm", "from 28 to 0.5 mm: expected more than 28 mm, .*say dolly in"),
         ("zoom 2", "found '2', expected a unit: 2x or 2 mm"),
         ("zoom out 1.5 over 2 s", "found '1.5', expected a unit: 1.5x or 1.5 mm"),
-        ("dolly in 6 in", "found '6 in', expected 'in' before the amount, or feet or cm instead of inches"),
+        ("dolly in 6 in", "found '6 in', expected 'in' before the amount, or 6 inches"),
+        ("truck right 6 in", "found '6 in', expected 6 inches"),
         ("push:6 in", "found '6 in', expected 'in' before the amount"),
         ("pull back into the room", "found 'into the room' with a move away from it, expected a move in"),
         ("dolly -0.5 towards the subject", "found 'towards the subject' with a move away from it"),
@@ -332,11 +383,44 @@ def test_the_subject_of_a_line_is_used_where_a_move_names_none() -> None:
         ("slow push in then orbit right 45 over 3 s", "dolly in 0.25, then orbit right 45 degrees over 3 s"),
         ("dolly:1+zoom:28>70", "dolly in 1 and zoom 28 to 70 mm"),
         ("static", "static"),
+        ("go forward half a meter", "dolly in 0.5"),
+        ("crane up 1.5 m and tilt down 20", "pedestal up 1.5 and tilt down 20 degrees"),
     ],
 )
 def test_a_line_says_how_it_was_understood(text: str, understood: str) -> None:
     assert str(moves.MoveLine.read(text)) == understood
     assert same(moves.parse(understood), moves.parse(text))
+
+
+@pytest.mark.parametrize(
+    "text, digits",
+    [
+        ("go forward half a meter", "go forward 0.5 meter"),
+        ("push in a quarter of a metre", "push in 0.25 metre"),
+        ("dolly in three quarters of a meter", "dolly in 0.75 meter"),
+        ("dolly in half-a-foot over half a second", "dolly in 0.5 foot over 0.5 second"),
+        ("track right two feet", "track right 2 feet"),
+        ("dolly in two and a half meters", "dolly in 2.5 meters"),
+        ("dolly in a foot and a half", "dolly in 1.5 foot"),
+        ("dolly in 1/2 m", "dolly in 0.5 m"),
+        ("dolly in 1\u00bd m", "dolly in 1.5 m"),
+        ("pan right forty-five degrees", "pan right 45 degrees"),
+        ("three hundred and sixty degree orbit", "360 degree orbit"),
+        ("dolly in a hundred cm", "dolly in 100 cm"),
+        ("lower the camera by a foot", "lower the camera by 1 foot"),
+        ("truck right 6' 3\"", "truck right 75 inches"),
+        ("truck right 5\u2032", "truck right 5 feet"),
+        ("truck right 2 ft 6 in", "truck right 30 inches"),
+        ("Two-second hold for a second", "2 second hold for 1 second"),
+        ("dolly in about 1 m, orbit ~90", "dolly in 1 m, orbit 90"),
+        ("push in on the two shot", "push in on the two shot"),  # a picture of two people
+        ("push in, then a second pan", "push in, then a second pan"),
+        ("crane up and tilt down", "crane up and tilt down"),
+        ("orbit:thirty", "orbit:thirty"),
+    ],
+)
+def test_amounts_in_words_are_digits(text: str, digits: str) -> None:
+    assert with_digits(text) == digits
 
 
 # -- other tools' names ------------------------------------------------------------------------------------------------

@@ -222,6 +222,8 @@ def test_lists(capsys: pytest.CaptureFixture[str]) -> None:
         (["make", "pan:30", "-o", "a.json", "--format", "abc"], "format is 'abc'"),
         (["make", "pan:30", "-o", "x.xyz"], "x.xyz has the ending '.xyz': expected one of .json"),
         (["make", "pan:30", "--plot", "a.gif"], "a.gif has the suffix '.gif'"),
+        (["show", "good.json", "-o", "a.gif"], "a.gif has the suffix '.gif'"),
+        (["compare", "good.json", "good.json", "-o", "a.gif"], "a.gif has the suffix '.gif'"),
         (["show"], "files is empty"),
         (["show", "nowhere.json"], "nowhere.json: found nothing there"),
         (["show", "good.json", "--option", "x"], "option is 'x': expected NAME=VALUE"),

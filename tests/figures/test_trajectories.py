@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from sightline.cameras import moves
@@ -71,6 +72,13 @@ def test_several_paths_with_labels() -> None:
     figure = draw_trajectories([moves.orbit(), moves.dolly(frames=5)], title="two", labels=["an orbit", "a dolly"])
     texts = " ".join(text.get_text() for text in figure.texts)
     assert all(word in texts for word in ("two", "an orbit", "a dolly", "5-81 frames"))
+
+
+def test_two_paths_that_coincide_both_show() -> None:
+    figure = draw_trajectories([moves.truck(0.5, frames=9)] * 2)
+    for axes in figure.axes[1:]:
+        below, above = [one for one in axes.collections if isinstance(one, LineCollection)]
+        assert below.get_linewidths()[0] >= 2 * above.get_linewidths()[0]
 
 
 def test_no_global_state() -> None:

@@ -27,7 +27,9 @@ class Compare:
 
     def run(self) -> None:
         from sightline.evaluation.compare import compare
+        from sightline.files import require_folder_name
 
+        require_folder_name(self.output)
         text, file = compare(self.runs, self.output, self.seed)
         print_line(text)
         print_line(f"wrote {file}")

@@ -95,7 +95,9 @@ class Preview(_ClipOptions):
 
     def run(self) -> None:
         from sightline.figures.preview import write_preview, write_world_preview
+        from sightline.files import require_folder_name
 
+        require_folder_name(self.output)
         spec = self.spec()
         if self.style is not None:
             for name in ("stride", "hop", "near_depth", "keep_world", "strict"):

@@ -210,8 +210,9 @@ class Efficiency(_Generating):
         from sightline.evaluation.paper import PAPER
         from sightline.evaluation.results import RESULTS, Sampling
         from sightline.evaluation.run import refuse_run_folder
+        from sightline.files import require_folder_name
 
-        refuse_run_folder(self.output)
+        refuse_run_folder(require_folder_name(self.output))
         one_progress_bar()
         paper = PAPER["standard"] if self.protocol == "paper" else None
         wanted = paper or Model(self.options).info.defaults

@@ -46,8 +46,9 @@ class Matrix:
         from sightline.backbones.inspect import ray_form
         from sightline.backbones.stock import experts
         from sightline.figures import draw_ray_form
-        from sightline.files import write_atomic
+        from sightline.files import require_folder_name, write_atomic
 
+        require_folder_name(self.output)
         one_progress_bar()
         model = Model(self.options)
         model.require_camera()

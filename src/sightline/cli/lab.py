@@ -44,10 +44,11 @@ class Vae:
     seed: int = 0
 
     def run(self) -> None:
+        from sightline.files import require_folder_name
         from sightline.lab.vae_training import train_vae
 
         train_vae(
-            self.output,
+            require_folder_name(self.output),
             seconds=self.seconds,
             clips=self.clips,
             batch_size=self.batch_size,
@@ -67,9 +68,11 @@ class Text:
     seed: int = 0
 
     def run(self) -> None:
+        from sightline.files import require_folder_name
         from sightline.lab.text_training import train_text
 
-        train_text(self.output, captions=self.captions, max_steps=self.max_steps, seed=self.seed)
+        output = require_folder_name(self.output)
+        train_text(output, captions=self.captions, max_steps=self.max_steps, seed=self.seed)
 
 
 @dataclass

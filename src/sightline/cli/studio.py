@@ -43,8 +43,10 @@ class StudioCommand:
     def run(self) -> None:
         import threading
 
+        from sightline.files import require_folder_name
         from sightline.studio.app import Studio
 
+        require_folder_name(self.output)
         studio = Studio(self.options, self.output, host=self.host, port=self.port, token=self.token)
         with clean_exit():  # `kill` ends it as Ctrl-C does
             try:

@@ -35,6 +35,8 @@ def main(arguments: Sequence[str]) -> None:
     command.run()
 
 
+# The figure is all that these commands write.
+_Plot = Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="", aliases=["-o", "--output"])]
 # As `sightline generate` has it, too.
 _Frames = Annotated[int | None, arg(metavar="N", help_behavior_hint="", aliases=["--num-frames"])]
 
@@ -98,7 +100,7 @@ class Show(ReadOptions):
 
     files: Annotated[Positional[tuple[Path, ...]], arg(metavar="FILE ...", help_behavior_hint="")] = ()
     """Trajectory files, or COLMAP folders."""
-    plot: OptionalFile = None
+    plot: _Plot = None
     """Figure to draw: .png, .svg or .pdf; by default NAME.trajectory.png in the current folder."""
     latent: bool = False
     """Show the poses of the latent frames: every fourth, of 4 k + 1 frames."""
@@ -172,7 +174,7 @@ class Compare(ReadOptions):
     """Trajectory file to compare with."""
     second: Annotated[Positional[Path], arg(metavar="B")] = tyro.MISSING
     """Trajectory file with the same number of frames."""
-    plot: OptionalFile = None
+    plot: _Plot = None
     """Figure of both to draw: .png, .svg or .pdf."""
 
     def run(self) -> None:

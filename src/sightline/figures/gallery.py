@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from sightline.cameras.trajectory import Trajectory
 from sightline.errors import SightlineError
@@ -16,6 +17,7 @@ from sightline.figures.style import COLOURS, INK, QUIET, check_figure_path, new_
 from sightline.figures.trajectories import draw_frusta
 from sightline.figures.trajectory_views import trajectory_views
 
+_SHORT_SIDE = 0.4  # over the longest side
 _ROW, _FRUSTA, _FRAME = 2.3, 3.2, 2.4  # inches
 
 
@@ -43,6 +45,7 @@ def draw_gallery(rows: Sequence[GalleryRow], path: str | Path, columns: int = 5)
         space: Any = figure.add_axes((0.0, top - band, _FRUSTA / width, 0.93 * band), projection="3d")
         draw_frusta(space, trajectory_views(list(row.trajectories.values())))
         space.set(xlabel="", ylabel="", zlabel="")
+        _hide_crowded_numbers(space)
         figure.text(0.005, top - 0.03 * band, row.label, fontsize=8, color=INK, va="top")
         names = list(row.trajectories)
         for number, name in enumerate(names if len(names) > 1 else []):
@@ -52,6 +55,15 @@ def draw_gallery(rows: Sequence[GalleryRow], path: str | Path, columns: int = 5)
         top -= band
     save_figure(figure, target, dpi=110)
     return figure
+
+
+def _hide_crowded_numbers(space: Any) -> None:
+    """No numbers along the short sides of the box: in a panel of this size they would be printed on top of each other."""
+    axes = (space.xaxis, space.yaxis, space.zaxis)
+    lengths = [abs(high - low) for low, high in (axis.get_view_interval() for axis in axes)]
+    for axis, length in zip(axes, lengths, strict=True):
+        if length < _SHORT_SIDE * max(lengths):
+            axis.set_major_formatter(NullFormatter())
 
 
 def _draw_frames(figure: Figure, row: GalleryRow, band: tuple[float, float], left: float, columns: int) -> None:

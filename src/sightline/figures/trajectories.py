@@ -70,7 +70,8 @@ def draw_frusta(axes: Axes3D, views: list[TrajectoryView]) -> None:
         shadow[:, 2] = low[2]
         axes.plot(*shadow.T, color=LINE, linewidth=1.2, zorder=0)
         if len(view.centres) > 1:  # 3D axes refuse an empty collection
-            axes.add_collection3d(Line3DCollection(_segments(view.centres), colors=view.colours[:-1], linewidths=2.2))
+            segments, width = _segments(view.centres), 2.2 * view.weight
+            axes.add_collection3d(Line3DCollection(segments, colors=view.colours[:-1], linewidths=width))
         for frame in view.shown:
             end = frame in view.ends
             colour, apex, corners = view.colours[frame], view.centres[frame], view.corners[frame]
@@ -198,7 +199,9 @@ def _heights(panel: Axes) -> tuple[float, float]:
 
 
 def _draw_curve(axes: Axes, points: np.ndarray, view: TrajectoryView, width: float) -> None:  # [T, 2]
-    lines = LineCollection(list(_segments(points)), colors=view.colours[:-1], linewidths=width, capstyle="round")
+    lines = LineCollection(
+        list(_segments(points)), colors=view.colours[:-1], linewidths=width * view.weight, capstyle="round"
+    )
     axes.add_collection(lines)
 
 

@@ -24,6 +24,7 @@ class TrajectoryView:
     trajectory: Trajectory
     colours: np.ndarray  # [T, 3]
     frustum_depth: float
+    weight: float = 1.0  # of its lines: the first of several is wider, so that it shows beneath one on the same path
 
     @cached_property
     def centres(self) -> np.ndarray:  # [T, 3]
@@ -73,7 +74,7 @@ def trajectory_views(trajectories: Sequence[Trajectory]) -> list[TrajectoryView]
             colours = _FIRST_TO_LAST(np.linspace(0, 1, len(one)))[:, :3]
         else:
             colours = np.tile(to_rgb(COLOURS[index % len(COLOURS)]), (len(one), 1))
-        views.append(TrajectoryView(one, colours, depth))
+        views.append(TrajectoryView(one, colours, depth, 2.0 if index == 0 and len(anchored) > 1 else 1.0))
     return views
 
 

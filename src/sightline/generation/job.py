@@ -14,6 +14,7 @@ from tyro.conf import arg
 from sightline.cameras.options import FILE_ONLY, MOVE_ONLY, LensOptions, MoveOptions, ReadOptions
 from sightline.checks import check_seed, number, shown, whole_number
 from sightline.errors import SightlineError
+from sightline.files import require_folder_name
 from sightline.option_types import (
     OptionalFile,
     OptionalFloat,
@@ -94,6 +95,7 @@ class Job(MoveOptions, ReadOptions):
             for name, check in checks.items()
             if name not in optional or getattr(self, name) is not None
         }
+        require_folder_name(checked["output"])
         return dataclasses.replace(self, **checked)
 
     def _check_trajectory_options(self) -> None:

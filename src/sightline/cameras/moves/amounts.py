@@ -10,12 +10,19 @@ NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
 UNITS = {
     **dict.fromkeys(("\N{DEGREE SIGN}", "deg", "degs", "degree", "degrees"), "degrees"),
     **dict.fromkeys(("m", "metre", "metres", "meter", "meters", "unit", "units"), "scene units"),
-    **dict.fromkeys(("ft", "foot", "feet", "cm"), "scene units"),
+    **dict.fromkeys(("ft", "foot", "feet", "cm", "cms", "centimetre", "centimetres"), "scene units"),
+    **dict.fromkeys(("centimeter", "centimeters", "inch", "inches", "yd", "yard", "yards"), "scene units"),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), "s"),
     **dict.fromkeys(("x", "times"), "x"),
     "mm": "mm",
 }
-_METRES = {"ft": 0.3048, "foot": 0.3048, "feet": 0.3048, "cm": 0.01}  # a scene unit is read as a metre
+INCHES_IN_A_FOOT = 12
+_METRES = {  # a scene unit is read as a metre
+    **dict.fromkeys(("ft", "foot", "feet"), 0.3048),
+    **dict.fromkeys(("inch", "inches"), 0.0254),
+    **dict.fromkeys(("yd", "yard", "yards"), 0.9144),
+    **dict.fromkeys(("cm", "cms", "centimetre", "centimetres", "centimeter", "centimeters"), 0.01),
+}
 UNIT = "|".join(sorted(map(re.escape, UNITS), key=len, reverse=True))
 QUANTITY = rf"({NUMBER})\s*({UNIT})?(?![\w.])"
 

@@ -10,6 +10,7 @@ slow push in then orbit right 45 over 3 s   in words; see phrase_reader.py
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import logging
@@ -27,14 +28,22 @@ from sightline.cameras import defaults, lens
 from sightline.cameras.moves.phrase import Phrase, defaults_of
 from sightline.cameras.moves.phrase_reader import read_name, read_phrase
 from sightline.cameras.moves.shot import Shot, ShotOptions
-from sightline.cameras.moves.words import MOVES, Move
+from sightline.cameras.moves.spelled_numbers import with_digits
+from sightline.cameras.moves.words import FORMS, MOVES, Move
 from sightline.cameras.trajectory import Trajectory
 from sightline.checks import number
 from sightline.errors import SightlineError
 
-_IN_TURN = re.compile(r"[,;]\s*(?:and\s+)?then\b|[,;](?!\s*while\b)|\band\s+then\b|\bthen\b|\bfollowed\s+by\b", re.I)
-_AT_ONCE = re.compile(r"\+(?=\s*[A-Za-z])|&|[,;]?\s*\bwhile\b|\band\b", re.I)
-_UNCLEAR = re.compile(r"[,;]\s*and\b(?!\s+then\b)", re.I)
+_IN_TURN = re.compile(
+    r"[,;]\s*(?:and\s+)?then\b|[,;](?!\s*(?:while|as|with)\b)|\band\s+then\b|\bthen\b|\bfollowed\s+by\b", re.I
+)
+_AT_ONCE = re.compile(
+    r"\+(?=\s*[A-Za-z])|&|[,;]?\s*\b(?:while|as|with)\b(?!\s+(?:an?\s+|the\s+)?radius\b)(?:\s+it\b)?|\b(?:and|plus)\b"
+    rf"|\b(?:(?<=handheld)|(?<=hand[- ]held))\s+(?=(?:(?:slow|fast|quick)(?:ly)?\s+)?(?:{'|'.join(FORMS)})\b)",  # handheld pan
+    re.I,
+)
+_GERUNDS = "|".join(one for one in FORMS if one.endswith("ing"))  # "crane up, tilting down": at once, or afterwards?
+_UNCLEAR = re.compile(rf"[,;]\s*(?:and\b(?!\s+then\b)|(?:{_GERUNDS})\b(?!\s+shot))", re.I)
 _DECIMAL_COMMA = re.compile(r"\d+,\d+")
 # Seconds that miss the length of the shot by so few frames are stretched: models take 4 n + 1 frames.
 _MAX_STRETCH = 2
@@ -42,6 +51,7 @@ _MAX_STRETCH = 2
 DEFAULT_TARGET_DEPTH = defaults_of(MOVES["orbit"])[
     "target_depth"
 ]  # scene units; other moves about a subject have the same
+_CRANE = defaults_of(MOVES["crane"])
 
 _log = logging.getLogger("sightline")
 
@@ -85,7 +95,10 @@ class MoveLine:
             raise SightlineError(
                 f"move is {text!r}: found {comma[0]!r}, expected a number with a point, or a space after the comma."
             )
-        rows = [tuple(read_phrase(one) for one in _AT_ONCE.split(row)) for row in _IN_TURN.split(text)]
+        rows = [
+            _beside_tilts(tuple(read_phrase(one) for one in _AT_ONCE.split(row)))
+            for row in _IN_TURN.split(with_digits(text))
+        ]
         for row in rows:
             if len({one.seconds for one in row} - {None}) > 1 or len({one.share for one in row} - {1}) > 1:
                 both = " and ".join(repr(one.text) for one in row)
@@ -103,7 +116,8 @@ class MoveLine:
         for row in self.rows:
             for one in row:
                 if one.share != 1 and (len(self.rows) == 1 or one.seconds is not None):
-                    notes.append(f"the speed in {one.text!r} has no effect: its amount and its time decide it.")
+                    more = "" if one.seconds is not None else " Name its seconds, such as over 1 s."
+                    notes.append(f"the speed in {one.text!r} has no effect: its amount and its time decide it.{more}")
         return list(dict.fromkeys(notes))
 
     def log_notes(self) -> None:
@@ -193,6 +207,22 @@ class MoveLine:
             f"frames is {shot.frames}, {steps / shot.fps:.4g} s at {shot.fps:g} fps: expected {'more than ' * rest}{needed}, "
             f"since the moves last {float(timed) / shot.fps:.4g} s."
         )
+
+
+def _beside_tilts(row: tuple[Phrase, ...]) -> tuple[Phrase, ...]:
+    """In "crane up 1 m while tilting down 20" the tilt says where the camera looks, so the crane only rises.
+
+    Names and numbers, "crane:1+tilt:-20", and a crane that names its subject keep the crane's own tilt as well.
+    """
+    if not any(one.move == "tilt" and one.direction for one in row):
+        return row
+    note = "crane beside a tilt is read as pedestal: the tilt says where the camera looks."
+    return tuple(
+        dataclasses.replace(one, move="pedestal", amounts={"distance": {**_CRANE, **one.amounts}["rise"]}, note=note)
+        if one.move == "crane" and ":" not in one.text and one.target_depth is None
+        else one
+        for one in row
+    )
 
 
 def _time(row: tuple[Phrase, ...]) -> tuple[Fraction | None, Fraction]:

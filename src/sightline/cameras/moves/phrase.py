@@ -58,7 +58,7 @@ class Phrase:
             words += [f"{amounts['from_mm']:g} to"] if "from_mm" in self.amounts else [] if self.factor else ["to"]
             words += [f"{self.factor:.4g}x"] if self.factor else [f"{amounts['to_mm']:g} mm"]
         elif names:
-            first, rest = amounts[names[0]], [name for name in names[1:] if name in self.amounts]
+            first, rest = amounts[names[0]], [name for name in names[1:] if name in (*self.amounts, "elevation")]
             if self.move in MORE_AND_LESS:
                 words.append(MORE_AND_LESS[self.move][first < 0])
             words.append(f"{abs(first):g}" + (" degrees" if names[0] == "degrees" else ""))

@@ -18,18 +18,15 @@ from sightline.cameras.moves.amounts import (
     zoom_by_name,
 )
 from sightline.cameras.moves.phrase import Phrase, amount_names, defaults_of
-from sightline.cameras.moves.phrase_words import PACES, TIMES, WHIPS, Words
-from sightline.cameras.moves.wording import AIMS, SUGGESTIONS, normalised
+from sightline.cameras.moves.phrase_words import Words
+from sightline.cameras.moves.reading import note_on, reading_of, refuse_verb
+from sightline.cameras.moves.wording import AIMS, PACES, WHIPS, normalised
 from sightline.cameras.moves.words import (
-    DIRECTIONS,
     FORMS,
-    HINTS,
-    INSTEAD,
     MORE_AND_LESS,
     MOVES,
     VERBS,
     Reading,
-    nearest,
 )
 from sightline.errors import SightlineError
 
@@ -41,7 +38,7 @@ ZOOM_FACTOR = 2.0  # of "zoom in" without an amount
 def read_phrase(text: str) -> Phrase:
     """The move that a text names. What is not understood completely is refused."""
     head, *places = normalised(text).split(":")
-    words = Words(text.strip())
+    words = Words(text.strip(), in_words=not places)
     for aim in AIMS:
         if found := aim.words.search(head):
             words.aims.append((found[0], aim))
@@ -61,16 +58,16 @@ def read_name(name: str) -> Reading:
     words = Words(name.strip())
     words.add(normalised(name))
     verb, direction = _verb_and_direction(words)
-    return _reading(verb, direction, words)
+    return reading_of(verb, direction, words.verb, words.error)
 
 
 def _phrase(words: Words) -> Phrase:
     verb, direction = _verb_and_direction(words)
     if not direction and "" not in VERBS.get(FORMS.get(verb, ""), ("",)) and any(aim.nears for _, aim in words.aims):
         direction = "in"  # "move towards the subject"
-    reading = _reading(verb, direction, words)
+    reading = reading_of(verb, direction, words.verb, words.error)
     if words.inches:
-        raise words.error(f"found {words.inches!r}, expected 'in' before the amount, or feet or cm instead of inches")
+        raise words.error(f"found {words.inches!r}, expected 'in' before the amount, or {words.inches}ches")
     for aimed, aim in words.aims:
         if reading.move not in aim.moves:
             raise words.error(f"found {aimed!r}, expected {aim.expected}")
@@ -84,6 +81,8 @@ def _phrase(words: Words) -> Phrase:
     if words.goal and reading.move != "zoom":
         raise words.error(f"found {words.goal!r}, expected how far to go, such as pan left 30")
     amounts, factor = _read_amounts(words, reading, direction)
+    if reading.move == "arc" and words.in_words and (direction or amounts or words.aims):
+        amounts.setdefault("elevation", 0.0)  # "arc left 45" is level, "arc:45" climbs by its default
     pace = PACES[words.paces[0]] if words.paces else 1.0
     first = MORE_AND_LESS.get(reading.move) and amount_names(MOVES[reading.move])[0]
     has_amount = first in amounts or "to_mm" in amounts or factor is not None
@@ -96,7 +95,7 @@ def _phrase(words: Words) -> Phrase:
     changes_time = has_amount or not (first or direction)
     share = 1 / Fraction(pace) if changes_time else Fraction(1)
     seconds = words.seconds[0] if words.seconds else None
-    note = _note(FORMS[verb], direction, reading)
+    note = note_on(FORMS[verb], direction, reading)
     return Phrase(words.text, reading.move, amounts, direction, factor, seconds, share, note)
 
 
@@ -124,8 +123,15 @@ def _signed(
 
 def _verb_and_direction(words: Words) -> tuple[str, str]:
     verb = "_".join(words.verb)
+    carried = "in" in VERBS.get(FORMS.get(verb, ""), ()) and "" not in VERBS[FORMS[verb]]
+    if (not verb or carried) and any(found.startswith("around ") for found, _ in words.aims):
+        verb = "orbit"  # "360 around the subject", "move left around it"
     if len(set(words.directions)) > 1:
-        found = " and ".join(map(repr, words.directions))
+        if words.verb and verb not in FORMS:
+            refuse_verb(words.verb, words.error)  # "truck left panning right": two verbs, and therefore two directions
+        if words.inches and words.text.lower().endswith(words.inches):
+            raise words.error(f"found {words.inches!r}, expected {words.inches}ches")
+        found = " and ".join(map(repr, words.direction_words))
         raise words.error(f"found the directions {found}, expected at most one (a time is written over 2 s)")
     direction = words.directions[0] if words.directions else ""
     if not verb and direction in VERBS:
@@ -133,7 +139,9 @@ def _verb_and_direction(words: Words) -> tuple[str, str]:
     if not verb and direction:
         verbs = [name for name in ("pan", "tilt", "truck", "pedestal", "dolly") if direction in MORE_AND_LESS[name]]
         examples = " or ".join(f"{name} {direction}" for name in verbs) or f"roll {direction}"
-        raise words.error(f"found the direction {direction!r} alone, expected a verb with it, such as {examples}")
+        examples += " (to return: a loop, such as loop truck)" if words.direction_words[0] == "back" else ""
+        found = words.direction_words[0]
+        raise words.error(f"found the direction {found!r} alone, expected a verb with it, such as {examples}")
     if not verb:
         raise words.error("expected a name and its amounts, such as orbit:30")
     return verb, direction
@@ -172,37 +180,3 @@ def _require_clear_focal(words: Words) -> None:
     word = words.amounts[0].strip() if words.amounts else ""
     if re.fullmatch(NUMBER, word) and 0 < float(word) < _WIDEST_MM:
         raise words.error(f"found {word!r}, expected a unit: {word}x or {word} mm")
-
-
-def _reading(verb: str, direction: str, words: Words) -> Reading:
-    if verb not in FORMS:
-        known = [word for word in words.verb if word in FORMS]
-        if len(known) == len(words.verb) > 1:
-            raise words.error(
-                f"found {' and '.join(known)}, expected one move, or 'and', '+', 'then' or a comma between them"
-            )
-        strange = next(word for word in words.verb if word not in FORMS)
-        if strange in SUGGESTIONS:
-            raise words.error(f"found the word {strange!r}, expected {SUGGESTIONS[strange]}")
-        close = nearest(strange, [*FORMS, *DIRECTIONS, *PACES, *TIMES])
-        raise words.error(f"found the word {strange!r}, expected one of {', '.join(MOVES)}{close}")
-    verb = FORMS[verb]
-    directions = VERBS[verb]
-    if direction not in directions:
-        if not direction:
-            raise words.error(f"found {verb!r} alone, expected a direction: {', '.join(filter(None, directions))}")
-        instead = INSTEAD.get((verb, direction))
-        takes = ", ".join(filter(None, directions)) or "no direction"
-        raise words.error(f"found the direction {direction!r}, expected {instead or f'{takes} with {verb}'}")
-    return directions[direction]
-
-
-def _note(verb: str, direction: str, reading: Reading) -> str:
-    """What a name that other tools use differently means here, or which move another name stands for; else empty."""
-    if (verb, direction) in HINTS:
-        return HINTS[verb, direction]
-    meaning = MORE_AND_LESS.get(reading.move, ("", ""))[reading.sign < 0]
-    name, move = f"{verb} {direction}".strip(), f"{reading.move} {meaning}".strip()
-    if verb == reading.move or name == move:
-        return ""
-    return f"{name.replace('_', ' ')} is read as {move.replace('_', ' ')}."

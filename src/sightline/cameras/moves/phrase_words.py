@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from sightline.cameras.moves.amounts import NUMBER, QUANTITY, UNIT, UNITS
-from sightline.cameras.moves.wording import Aim
+from sightline.cameras.moves.wording import PACES, TIMES, Aim
 from sightline.cameras.moves.words import DIRECTIONS, FORMS, VERBS
 from sightline.errors import SightlineError
 
@@ -16,10 +16,7 @@ _TOKEN = re.compile(
     rf"|(?P<goal>to\s+{NUMBER}\s*(?:{UNIT})?(?![\w.]))"
     rf"|(?P<quantity>{NUMBER}\s*(?:{UNIT})?(?![\w.]))|(?P<word>[^\W\d_]+)|(?P<other>\S+))"
 )
-WHIPS = {"whip": 3.0, "swish": 3.0}  # so fast that the picture blurs: turns only
-PACES = {"slow": 0.5, "slowly": 0.5, "fast": 2.0, "quick": 2.0, "quickly": 2.0, **WHIPS}
-_FILLERS = {"the", "camera", "shot", "effect", "a", "an", "to", "by", "of", "at"}
-TIMES = {"over", "for", "during", "lasting"}  # introduce seconds
+_FILLERS = {"the", "camera", "shot", "effect", "a", "an", "to", "by", "of", "at", "first", "finally"}
 _RADIUS = "radius"  # introduces target_depth
 _MAX_SECONDS = 1e5
 
@@ -29,6 +26,7 @@ class Words:
     """The words of a phrase as they are collected."""
 
     text: str
+    in_words: bool = True  # no colons
     amounts: list[str] = field(default_factory=list)
     verb: list[str] = field(default_factory=list)
     directions: list[str] = field(default_factory=list)
@@ -75,7 +73,7 @@ class Words:
                 f"found 'at {text}', expected over {text}, or a move before it, such as hold for {text}, then"
             )
         introduced, self.expects = self.expects, ""
-        if introduced == _RADIUS:
+        if introduced == _RADIUS or (not introduced and self.last == "at" and UNITS.get(unit) == "scene units"):
             self.amounts.append(f"target_depth={text}")
         elif UNITS.get(unit) == "s":
             value = float(number)

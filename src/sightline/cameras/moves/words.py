@@ -92,7 +92,9 @@ VERBS: dict[str, dict[str, Reading]] = {
     "slide": _CARRIED,
     "push": {"": Reading("dolly"), "in": Reading("dolly")},
     "pull": {"out": Reading("dolly", -1)},
-    **dict.fromkeys(("go", "fly", "walk", "step", "travel", "glide", "drift", "float"), _CARRIED),
+    **dict.fromkeys(
+        ("go", "fly", "walk", "run", "step", "travel", "glide", "drift", "float", "creep", "strafe"), _CARRIED
+    ),
     **dict.fromkeys(("rise", "raise", "ascend", "lift"), _RAISED),
     **dict.fromkeys(("lower", "descend", "sink"), _LOWERED),
     "turn": _TURNED,
@@ -103,12 +105,13 @@ VERBS: dict[str, dict[str, Reading]] = {
     "circle": _takes("orbit"),
     "dutch_tilt": _ROLLED,
     "dutch_angle": _ROLLED,
+    "dutch": _ROLLED,
     "clockwise": {"": Reading("roll")},
     "anticlockwise": {"": Reading("roll", -1)},
     "vertigo": _takes("dolly_zoom"),
     "zolly": _takes("dolly_zoom"),
     "shake": {"": Reading("handheld")},
-    **dict.fromkeys(("still", "fixed", "locked_off", "hold"), _STILL),
+    **dict.fromkeys(("still", "fixed", "locked_off", "lock_off", "hold", "pause", "wait", "stay"), _STILL),
 }
 
 # Directions that a verb does not take, but that people write: what they may have meant.
@@ -143,7 +146,10 @@ GRAMMAR = (
         "arc:30:15, orbit left 45 radius 3, orbit:45:target_depth=3",
         "several amounts, in order between colons or by name",
     ),
-    ("dolly in 0.5 + pan left 20, also: and, while, &", "moves at the same time"),
+    (
+        "dolly in 0.5 + pan left 20, also: and, while, as, with, plus, &, handheld push in",
+        "moves at the same time",
+    ),
     (
         "truck:1, pan:-30, also: then, and then, followed by, ;",
         "moves one after the other; they divide the time evenly",
@@ -157,10 +163,19 @@ GRAMMAR = (
         "orbit the subject, push in on it, pull back from the subject, tracking shot left",
         "words that change nothing, with the moves that they fit",
     ),
-    ("truck left 6 ft, push in 50 cm", "feet and centimetres; a scene unit is read as a metre"),
+    (
+        "truck left 6 ft, 5' 6\", 10 inches, push in 50 cm",
+        "feet, inches, yards and centimetres; a scene unit is read as a metre",
+    ),
+    ("go forward half a meter, two and a half feet, over two seconds", "amounts in words"),
+    ("360 around the subject, arc left 45", "an orbit; an arc that stays level (arc:45 climbs by 15 degrees)"),
+    (
+        "crane up 1 m while tilting down 20",
+        "a pedestal and a tilt: a crane alone tilts to keep the subject in the middle",
+    ),
     ("slow pan left 30, tilt up 10", "with an amount: twice or half the others' share of the time"),
     (
-        "zoom:28>70, zoom from 28 to 70 mm, zoom in to 70, zoom in 2x",
+        "zoom:28>70, zoom from 28 to 70 mm, zoom 28-70, zoom in to 70, zoom in 2x",
         "focal length; zoom in alone is 2x, zoom out half",
     ),
 )
@@ -178,6 +193,8 @@ FORMS: dict[str, str] = {  # "dollies", "panning" and "tilts" are the verbs doll
     "pitches": "pitch",
     "goes": "go",
     "flies": "fly",
+    "ped": "pedestal",
+    "hand_held": "handheld",
     "handheld_camera": "handheld",
     "dolly_zooms": "dolly_zoom",
     "dolly_zooming": "dolly_zoom",
