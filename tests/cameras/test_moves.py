@@ -46,6 +46,12 @@ def test_the_shot_keywords_are_the_fields_of_the_setup() -> None:
     assert list(ShotOptions.__annotations__) == [field.name for field in dataclasses.fields(Shot)]
 
 
+@pytest.mark.parametrize("name", moves.MOVES)
+def test_an_option_that_no_move_has_is_refused_in_one_sentence(name: str) -> None:
+    with pytest.raises(SightlineError, match="no option 'num_frames': expected its own, or frames, easing"):
+        moves.MOVES[name](num_frames=33)
+
+
 # -- directions ----------------------------------------------------------------------------------------------------
 
 

@@ -25,7 +25,7 @@ _SHAKE_HZ = (0.25, 0.45, 0.8, 1.4, 2.4)
 
 def static(**options: Unpack[ShotOptions]) -> Trajectory:
     """The camera stays where it is."""
-    return Shot(**options).trajectory()
+    return Shot.of(options).trajectory()
 
 
 # -- the camera turns in place ---------------- --------------------------------------------------------------------
@@ -33,13 +33,13 @@ def static(**options: Unpack[ShotOptions]) -> Trajectory:
 
 def pan(degrees: float = 30.0, **options: Unpack[ShotOptions]) -> Trajectory:
     """Turn right (degrees > 0) or left on the spot."""
-    shot = Shot(**options)
+    shot = Shot.of(options)
     return shot.trajectory(se3.axis_rotation("y", shot.sweep_angle("degrees", degrees)))
 
 
 def tilt(degrees: float = 15.0, **options: Unpack[ShotOptions]) -> Trajectory:
     """Turn up (degrees > 0) or down on the spot."""
-    shot = Shot(**options)
+    shot = Shot.of(options)
     return shot.trajectory(se3.axis_rotation("x", shot.sweep_angle("degrees", degrees)))
 
 
@@ -48,7 +48,7 @@ def roll(degrees: float = 15.0, **options: Unpack[ShotOptions]) -> Trajectory:
 
     The picture's contents turn the other way: after a clockwise roll the right end of the horizon is the higher one.
     """
-    shot = Shot(**options)
+    shot = Shot.of(options)
     return shot.trajectory(se3.axis_rotation("z", shot.sweep_angle("degrees", degrees)))
 
 
@@ -57,19 +57,19 @@ def roll(degrees: float = 15.0, **options: Unpack[ShotOptions]) -> Trajectory:
 
 def truck(distance: float = 0.5, **options: Unpack[ShotOptions]) -> Trajectory:
     """Move right (distance > 0) or left, in scene units."""
-    shot = Shot(**options)
+    shot = Shot.of(options)
     return shot.trajectory(position=centres(x=shot.sweep("distance", distance)))
 
 
 def pedestal(distance: float = 0.3, **options: Unpack[ShotOptions]) -> Trajectory:
     """Move up (distance > 0) or down, in scene units."""
-    shot = Shot(**options)
+    shot = Shot.of(options)
     return shot.trajectory(position=centres(y=-shot.sweep("distance", distance)))
 
 
 def dolly(distance: float = 0.5, **options: Unpack[ShotOptions]) -> Trajectory:
     """Move forward (distance > 0) or back, in scene units."""
-    shot = Shot(**options)
+    shot = Shot.of(options)
     return shot.trajectory(position=centres(z=shot.sweep("distance", distance)))
 
 
@@ -90,7 +90,7 @@ def arc(
     """
     if abs(number("elevation", elevation)) >= 90:
         raise SightlineError(f"elevation is {elevation!r}: expected degrees between -90 and 90.")
-    shot, depth = Shot(**options), number("target_depth", target_depth, above=0.0)
+    shot, depth = Shot.of(options), number("target_depth", target_depth, above=0.0)
     azimuth, height = shot.sweep_angle("degrees", degrees), shot.sweep_angle("elevation", elevation)
     return shot.trajectory(*around_subject(azimuth, height, torch.full_like(azimuth, depth), depth))
 
@@ -99,7 +99,7 @@ def spiral(
     degrees: float = 180.0, approach: float = 0.5, target_depth: float = 2.0, **options: Unpack[ShotOptions]
 ) -> Trajectory:
     """Orbit to the right (degrees > 0) while closing in on the subject (approach > 0, scene units) or backing off."""
-    shot, depth = Shot(**options), number("target_depth", target_depth, above=0.0)
+    shot, depth = Shot.of(options), number("target_depth", target_depth, above=0.0)
     _require_short_of_subject("approach", approach, depth)
     azimuth, nearer = shot.sweep_angle("degrees", degrees), shot.sweep("approach", approach)
     return shot.trajectory(*around_subject(azimuth, torch.zeros_like(azimuth), depth - nearer, depth))
@@ -107,7 +107,7 @@ def spiral(
 
 def crane(rise: float = 0.5, target_depth: float = 2.0, **options: Unpack[ShotOptions]) -> Trajectory:
     """Lift straight up (rise > 0, scene units) or lower, tilting so that the subject stays in the middle."""
-    shot, depth = Shot(**options), number("target_depth", target_depth, above=0.0)
+    shot, depth = Shot.of(options), number("target_depth", target_depth, above=0.0)
     position = centres(y=-shot.sweep("rise", rise))
     return shot.trajectory(look_at_subject(position, depth), position)
 
@@ -127,14 +127,14 @@ def zoom(from_mm: float | None = None, to_mm: float = 50.0, **options: Unpack[Sh
                 f"from_mm is {from_mm:g} but focal_mm is {options['focal_mm']:g}: expected one of the two."
             )
         options["focal_mm"] = start
-    shot = Shot(**options)
+    shot = Shot.of(options)
     ratio = number("to_mm", to_mm, above=0.0) / shot.focal_mm
     return shot.trajectory(focal_mm=shot.focal_mm * ratio ** shot.ease(shot.time))
 
 
 def dolly_zoom(distance: float = 0.5, target_depth: float = 2.0, **options: Unpack[ShotOptions]) -> Trajectory:
     """Move forward (distance > 0, scene units) while the lens widens so that the subject keeps its size."""
-    shot, depth = Shot(**options), number("target_depth", target_depth, above=0.0)
+    shot, depth = Shot.of(options), number("target_depth", target_depth, above=0.0)
     _require_short_of_subject("distance", distance, depth)
     forward = shot.sweep("distance", distance)
     return shot.trajectory(position=centres(z=forward), focal_mm=shot.focal_mm * (1 - forward / depth))
@@ -150,7 +150,7 @@ def handheld(degrees: float = 0.5, sway: float = 0.01, seed: int = 0, **options:
     shot; roll is half of pan. Frequencies lie between 0.2 and 2.6 Hz. The shake is a function of time in seconds, so
     easing does not affect it, and a longer shot of the same seed starts like the shorter one.
     """
-    shot = Shot(**options)
+    shot = Shot.of(options)
     try:
         # Python's own generator: its sequence is promised to be the same in every version and on every machine.
         rng = random.Random(operator.index(seed))

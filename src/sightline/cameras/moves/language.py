@@ -166,7 +166,7 @@ class MoveLine:
         num_frames = None if "frames" in options else self.num_frames(options.get("fps", defaults.FPS))
         if num_frames is not None:
             options["frames"] = num_frames
-        shot = Shot(**options)
+        shot = Shot.of(options)
         starts = [one.amounts["from_mm"] for row in self.rows for one in row if "from_mm" in one.amounts]
         options.setdefault("focal_mm", starts[0] if starts else shot.focal_mm)
         result = None

@@ -64,7 +64,7 @@ REVISIT_LOOPS: dict[str, Callable[..., Trajectory]] = {
 def _schedule(options: ShotOptions) -> tuple[Shot, Tensor, Tensor]:  # -> shot, [T], [T]
     """Excursion from 0 to 1 and back to exactly 0, and the side it is on: +1 going out, -1 coming back."""
     options.setdefault("easing", "ease")
-    shot = Shot(**options)
+    shot = Shot.of(options)
     clock = 20 * shot.time
     out = shot.ease((clock / 9).clamp(0, 1))
     back = shot.ease(((clock - 10) / 9).clamp(0, 1))

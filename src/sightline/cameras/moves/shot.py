@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Literal, TypedDict, get_args
@@ -55,6 +56,15 @@ class Shot:
             number(name, getattr(self, name), above=0.0)
         if self.easing not in get_args(Easing):
             raise SightlineError(f"easing is {self.easing!r}: expected one of {', '.join(get_args(Easing))}.")
+
+    @classmethod
+    def of(cls, options: ShotOptions) -> Shot:
+        """The shot with these keywords of a move. What is neither theirs nor the move's own is refused."""
+        known = [field.name for field in dataclasses.fields(cls)]
+        for name in options:
+            if name not in known:
+                raise SightlineError(f"a move has no option {name!r}: expected its own, or {', '.join(known)}.")
+        return cls(**options)
 
     @property
     def time(self) -> Tensor:  # [T]
