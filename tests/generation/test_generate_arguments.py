@@ -38,12 +38,22 @@ def test_numbers_of_numpy_and_numbers_as_text_mean_what_they_say(pipe):
     [
         ({"num_videos_per_prompt": 2}, "num_videos_per_prompt is 2: expected 1, since generate returns one video"),
         ({"return_dict": False}, "return_dict is False: expected True"),
+        ({"attention_kwargs": {"camera": None}}, "attention_kwargs has 'camera', set by generate: expected trajectory"),
         ({"anchor": 99}, "anchor is 99: expected a frame of this trajectory, which has 9"),
     ],
 )
 def test_options_that_generate_cannot_return_are_refused(pipe, options, sentence):
     with pytest.raises(sl.SightlineError, match=sentence):
         sl.generate(pipe, None, "a", smooth_trajectory(), num_inference_steps=1, **options)
+
+
+def test_a_pipeline_without_its_transformer_is_refused(pipe):
+    other = type(pipe).from_pipe(pipe)
+    assert other.transformer is None  # diffusers compares classes
+    with pytest.raises(
+        sl.SightlineError, match="pipe has no transformer: expected one; diffusers' from_pipe leaves out"
+    ):
+        sl.generate(other, None, "a", smooth_trajectory(), num_inference_steps=1)
 
 
 def test_camera_tokens_need_a_pipeline_and_a_trajectory(pipe):

@@ -117,6 +117,11 @@ class ModelInfo:
             for name, part in parts.items()
             if part is not None
         }
+        if missing := [name for name in ("transformer", "vae") if name not in configs]:
+            raise SightlineError(
+                f"pipe has no {missing[0]}: expected one; diffusers' from_pipe leaves out a transformer with a camera, unless "
+                "it is given as transformer=pipe.transformer."
+            )
         return cls.from_configs({"": {**pipe.config, "_class_name": family_of(pipe).text_pipeline}, **configs})
 
     def grid(self, num_frames: int, width: int, height: int) -> TokenGrid:

@@ -76,6 +76,8 @@ class Plan:
         if not self.studies:
             raise SightlineError("no study is given: expected the names of some, such as main components.")
         number("clips_per_second", self.clips_per_second, above=0.0)
+        number("row_seconds", self.row_seconds, at_least=0.0)
+        number("run_seconds", self.run_seconds, at_least=0.0)
         pace = Pace(self.clips_per_second, self.row_seconds, self.run_seconds, whole_number("jobs", self.jobs))
         estimates = estimate_all(self.studies, pace)
         rows = [

@@ -26,6 +26,7 @@ from sightline.generation.prompts import encoded_prompts
 from sightline.images import as_frames, load_image
 
 _SET_BY_GENERATE = {"height", "width", "num_frames", "generator", "output_type"}
+_CAMERA = {"camera", "camera_guidance_scale"}  # of attention_kwargs
 _ONE_VIDEO = {"num_videos_per_prompt": 1, "return_dict": True}  # the values of these options that return one array
 
 
@@ -74,6 +75,10 @@ def generate(
     for name, value in _ONE_VIDEO.items():
         if options.get(name, value) != value:
             raise SightlineError(f"{name} is {options[name]!r}: expected {value!r}, since generate returns one video.")
+    if own := sorted(_CAMERA & set(options.get("attention_kwargs") or {})):
+        raise SightlineError(
+            f"attention_kwargs has {own[0]!r}, set by generate: expected trajectory and camera_guidance_scale instead."
+        )
     info.require_conditioning(blind=blind, camera_guidance_scale=camera_guidance_scale)
     info.require_sampling(num_inference_steps, guidance_scale)
     if not blind:
