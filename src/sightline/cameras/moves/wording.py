@@ -26,7 +26,10 @@ _SPELLINGS = [
         (r"\b(?:with\s+)?(?:a\s+)?radius\s+of\b|\bwith\s+(?:a\s+)?radius\b", "radius"),
         (r"\b(?:at|from)\s+a\s+distance\s+of\b", "radius"),
         (r"\bby\s+a\s+factor\s+of\s+([\d.]+)", r"\1x"),
-        (r"(?<![\w.])(\d+(?:\.\d+)?)\s*(mm)?\s*[-\u2013\u2014]\s*(?=\d)", r"\1\2 to "),  # zoom 35-85 mm
+        (  # zoom 35-85 mm, but not arc 30 -20
+            r"(?<![\w.])(\d+(?:\.\d+)?(?:\s*mm)?)(?:[-\u2013\u2014]\s*|\s+[-\u2013\u2014]\s+)(?=\d)",
+            r"\1 to ",
+        ),
         (r"(?<=[^\W\d_])[_-]+(?=[^\W\d_])(?!\w*\s*=)", " "),  # "push-in" and "zoom_in", but not "target_depth=3"
     )
 ]
