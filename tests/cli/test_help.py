@@ -30,3 +30,9 @@ def test_a_reader_that_stops_reading_is_no_traceback(line):
     assert process.stderr.read() == b""
     assert process.wait() == cli.BROKEN_PIPE
     process.stderr.close()
+
+
+def test_a_closed_output_is_no_error():
+    command = [sys.executable, "-c", "import os, sys; os.close(1); os.execv(sys.executable, sys.argv[1:])"]
+    command += [sys.executable, "-m", "sightline", "--version"]
+    assert subprocess.run(command, stderr=subprocess.PIPE).stderr == b""
