@@ -255,6 +255,7 @@ def test_names_colons_and_numbers_mean_what_they_always_meant(
         ("arc:45", lambda: moves.arc(45)),  # the move of that name, which climbs
         ("zoom 35-85mm", lambda: moves.zoom(35, 85)),
         ("zoom 35 mm \N{EN DASH} 85 mm", lambda: moves.zoom(35, 85)),
+        ("zoom in to seventy millimeters", lambda: moves.zoom(28, 70)),
         ("35mm to 85mm zoom", lambda: moves.zoom(35, 85)),
         ("zoom in by a factor of 3", lambda: moves.zoom(28, 84)),
         ("push in with a pan left of 20", lambda: moves.dolly(0.5).combine(moves.pan(-20))),

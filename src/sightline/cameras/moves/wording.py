@@ -19,6 +19,7 @@ _SPELLINGS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"\b(?:counter|anti)[\s_-]*clockwise\b", "anticlockwise"),
+        (r"\bmillimet(?:er|re)s?\b", "mm"),
         (r"\b(?:from\s+)?(?:the\s+)?left[\s-]+to[\s-]+(?:the\s+)?right\b", "right"),
         (r"\b(?:from\s+)?(?:the\s+)?right[\s-]+to[\s-]+(?:the\s+)?left\b", "left"),
         (r"\b(?:from\s+)?(?:the\s+)?(?:top|up)[\s-]+to[\s-]+(?:the\s+)?(?:bottom|down)\b", "down"),
