@@ -52,6 +52,7 @@ two_stages() {
 
 sightline lab assemble --vae lab --text lab "${size[@]}" -o "$work/start" || exit 1
 joint >"$out/joint.log" 2>&1 &
-two_stages >"$out/two-stages.log" 2>&1 &
-wait
+two_stages >"$out/two-stages.log" 2>&1 || failed=1
+wait $! || failed=1
 tail -n 25 "$out/joint.log" "$out/two-stages.log"
+exit ${failed:-0}

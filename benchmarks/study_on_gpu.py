@@ -11,7 +11,7 @@ lacks the pages of studies that were finished before, which `sightline study sho
 
 Environment variables set the rest:
 
-    PYTHON   the interpreter of the studies                    JOBS     processes that share the GPU (8)
+    PYTHON   the interpreter of the studies (this one)         JOBS     processes that share the GPU (8)
     STUDIES  names, or YAML files, in their order              WORK     where the folders of the studies are (outputs/study)
     RETRY=1  try rows that failed again                        RESERVE  seconds at the end for what cannot be stopped (90)
     BASE_MIB the largest base that is kept (30)
@@ -234,12 +234,12 @@ def is_finished(folder: Path) -> bool:
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that still runs, and those that it started: at the latest in five seconds."""
-    if process.poll() is not None:
-        return
-    os.killpg(process.pid, signal.SIGTERM)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(5)
+    """End a process, if it still runs, and those that it started, in five seconds at the latest. Those that outlive it, as after
+    a crash, would keep the GPU and what it prints to."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(5)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -180,10 +180,15 @@ def require_empty(path: Path, expected: str = "a new or empty folder, or --overw
         raise SightlineError(f"{path} exists: expected {expected}.")
 
 
+def is_picture_name(path: str | Path) -> bool:
+    """Whether a path ends like that of a picture or a video."""
+    return Path(path).suffix.lower() in _PICTURES_AND_VIDEOS
+
+
 def require_folder_name(folder: str | Path) -> Path:
     """The path of a folder, refused if it would be a new one with the name of a picture or a video. Call it before long work."""
     folder = Path(folder)
-    if folder.suffix.lower() in _PICTURES_AND_VIDEOS and not folder.is_dir():
+    if is_picture_name(folder) and not folder.is_dir():
         raise SightlineError(
             f"output {folder} has the suffix of a picture or video: expected a folder, such as {folder.with_suffix('')}."
         )

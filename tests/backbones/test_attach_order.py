@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from accelerate import cpu_offload_with_hook
+from accelerate import cpu_offload, cpu_offload_with_hook
 from diffusers import FirstBlockCacheConfig
 from safetensors.torch import load_file
 
@@ -50,6 +50,41 @@ def test_a_pipeline_at_a_speed_or_around_a_compiled_transformer_is_refused():
     pipe.transformer = torch.compile(pipe.transformer, backend="eager")
     with pytest.raises(sl.SightlineError, match="is compiled"):
         sl.attach_camera(pipe, sl.Scope())
+
+
+def camera_weights(folder):
+    pipe = sl.attach_camera(tiny_pipeline(), sl.Scope())
+    wake(pipe.transformer)
+    sl.save_pipeline_camera(pipe, folder)
+    return load_file(folder / "transformer.safetensors")
+
+
+@pytest.mark.parametrize("name", TURNED_ON)
+def test_other_weights_of_the_same_encoding_are_written_into_the_transformer_that_is_there(name, tmp_path):
+    weights = camera_weights(tmp_path)
+    pipe = sl.attach_camera(tiny_pipeline(), sl.Scope())
+    TURNED_ON[name][0](pipe.transformer)
+    transformer = pipe.transformer
+    assert sl.attach_camera(pipe, tmp_path).transformer is transformer
+    written = dict(transformer.named_parameters())
+    assert all(torch.equal(written[name], tensor.to(written[name].dtype)) for name, tensor in weights.items())
+
+
+def test_a_compiled_transformer_stays_compiled_with_other_weights(tmp_path):
+    weights = camera_weights(tmp_path)
+    pipe = sl.attach_camera(tiny_pipeline(), sl.Scope())
+    pipe.transformer = compiled = torch.compile(pipe.transformer, backend="eager")
+    assert sl.attach_camera(pipe, tmp_path).transformer is compiled
+    written = dict(compiled._orig_mod.named_parameters())
+    assert all(torch.equal(written[name], tensor) for name, tensor in weights.items())
+
+
+def test_other_weights_are_refused_where_offloading_would_lose_them(tmp_path):
+    camera_weights(tmp_path)
+    pipe = sl.attach_camera(tiny_pipeline(), sl.Scope())
+    cpu_offload(pipe.transformer, "cpu")  # as enable_sequential_cpu_offload does: the weights are on the meta device
+    with pytest.raises(sl.SightlineError, match="the transformer has hooks"):
+        sl.attach_camera(pipe, tmp_path)
 
 
 def test_what_is_no_pipeline_is_refused(tmp_path):

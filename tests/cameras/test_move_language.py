@@ -242,6 +242,9 @@ def test_names_colons_and_numbers_mean_what_they_always_meant(
         ("2-second push in", lambda: moves.dolly(0.5, frames=33)),
         ("wait 1 s, then ped up 0.5", lambda: moves.parse("static over 1 s, then pedestal up 0.5")),
         ("360 around the subject", lambda: moves.orbit(360)),
+        ("a three-sixty around the subject", lambda: moves.orbit(360)),
+        ("orbit left one eighty", lambda: moves.orbit(-180)),
+        ("pan right one twenty five degrees", lambda: moves.pan(125)),
         ("90 to the left around it", lambda: moves.orbit(-90)),
         ("fly around the subject 180", lambda: moves.orbit(180)),
         ("the camera moves left around it by 20", lambda: moves.orbit(-20)),
@@ -251,6 +254,8 @@ def test_names_colons_and_numbers_mean_what_they_always_meant(
         ("arc right", lambda: moves.arc(30, 0)),
         ("arc:45", lambda: moves.arc(45)),  # the move of that name, which climbs
         ("zoom 35-85mm", lambda: moves.zoom(35, 85)),
+        ("zoom 35 mm \N{EN DASH} 85 mm", lambda: moves.zoom(35, 85)),
+        ("zoom in to seventy millimeters", lambda: moves.zoom(28, 70)),
         ("35mm to 85mm zoom", lambda: moves.zoom(35, 85)),
         ("zoom in by a factor of 3", lambda: moves.zoom(28, 84)),
         ("push in with a pan left of 20", lambda: moves.dolly(0.5).combine(moves.pan(-20))),
@@ -290,6 +295,7 @@ def test_words(text: str, expected) -> None:  # type: ignore[no-untyped-def]
             "found '1 m' and '50 cm', expected one amount, or a name with the second .target_depth=.",
         ),
         ("arc left 45 30", "found '45' and '30', expected one amount"),
+        ("arc 45 -30", "found '45' and '-30', expected one amount"),  # no range
         ("spiral left 180 2 m", "found '180' and '2 m', expected one amount"),  # how far in, or its radius?
         ("pan right to left to right", "found 'right' twice, expected one direction"),
         ("zoom at 35 mm", "found 'at 35 mm', expected to 35 mm, or the option --focal-mm"),

@@ -14,6 +14,7 @@ from PIL import Image
 
 from sightline.cameras import moves
 from sightline.errors import SightlineError
+from sightline.files import require_folder_name
 from sightline.studio import uploads
 from sightline.studio.library import Library
 
@@ -120,8 +121,8 @@ def test_no_name_leads_out_of_the_output_folder(tmp_path, name):
                 action(tried)
     assert (secret / "settings.json").exists()
     assert library.names() == []
-    for tried in (name, str(secret), "../secret", "-rf *", "--output=x"):
-        new = library.new_folder(tried)
+    for tried in (name, str(secret), "../secret", "-rf *", "--output=x", "the garden of IMG_2033.jpg"):
+        new = require_folder_name(library.new_folder(tried))
         assert new.name[0] not in ".-"  # neither hidden nor read as an option by a command
         assert new.parent == library.folder and new.resolve().parent == library.folder and new.name != "inputs"
 

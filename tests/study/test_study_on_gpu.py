@@ -18,7 +18,8 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks/study_on_gpu.py"
 # Instead of Python: `study run` copies a folder and says whether something is left, and `study claims` does nothing.
 FAKE = """#!/usr/bin/env bash
 case "$*" in
-    "-m sightline study run "*) cp -r "$FOLDER/template/." "$7"; echo "$5 $*" >>"$FOLDER/calls"; cat "$FOLDER/printed" ;;
+    "-m sightline study run "*)
+        cp -r "$FOLDER/template/." "$7"; echo "$5 $*" >>"$FOLDER/calls"; cat "$FOLDER/printed"; eval "$ALSO" ;;
 esac
 """
 
@@ -45,7 +46,7 @@ def folder(small, tmp_path):
 
 def call(folder: Path, work: str, *kept: Path, **settings: str) -> str:
     environment = {
-        **os.environ, "PYTHON": str(folder / "python"), "FOLDER": str(folder), "WORK": str(folder / work),
+        **os.environ, "ALSO": "", "PYTHON": str(folder / "python"), "FOLDER": str(folder), "WORK": str(folder / work),
         "STUDIES": "one two.yaml", **settings,
     }  # fmt: skip
     arguments = [sys.executable, str(SCRIPT), str(folder / f"out-{work}"), "3000", *map(str, kept)]
@@ -80,3 +81,9 @@ def test_results_of_a_base_that_is_too_large_to_keep_are_left_out_until_their_st
     (folder / "printed").write_text("")
     call(folder, "first", BASE_MIB="0.5")
     assert {f"{name}/runs/all_SCoPE/0/result.json" for name in ("one", "two")} < kept_of(folder, "first")
+
+
+def test_processes_that_a_study_leaves_are_ended(folder: Path) -> None:
+    """Those of a study that crashed would keep the GPU, and the command would wait for what they print."""
+    call(folder, "first", STUDIES="one", ALSO='(sleep 20; touch "$FOLDER/survived") &')
+    assert not (folder / "survived").exists()

@@ -46,6 +46,11 @@ def test_an_error_closes_the_shared_pool(pools):
     assert not batches._shared
 
 
+def test_all_processes_start_before_there_is_work():
+    with batches._pool(3) as pool:
+        assert len(pool._processes) == 3
+
+
 def open_a_pool(connection):
     with batches._pool(2) as pool:
         connection.send([pool.submit(os.getpid).result(), *pool._processes])

@@ -44,14 +44,25 @@ def attach_camera(pipe: AnyPipeline, camera: str | Path | Encoding) -> AnyPipeli
         )
     models = {}
     for component, base in experts(pipe).items():
-        require_plain(getattr(pipe, component))
         if isinstance(camera, Encoding):
-            models[component] = add_camera(base, camera, component=component, copy=False)
+            require_plain(getattr(pipe, component))
+            model = add_camera(base, camera, component=component, copy=False)
         else:
             path = _expert_path(Path(camera), component, two=len(experts(pipe)) > 1)
-            models[component] = _load_expert(base, path, component)
+            if not _keeps_transformer(base, path):
+                require_plain(getattr(pipe, component))
+            model = _load_expert(base, path, component)
+        if model is not base:  # which may be inside what torch.compile has put in the pipeline
+            models[component] = model
     pipe.register_modules(**models)  # after the loop: both experts change or neither
     return pipe
+
+
+def _keeps_transformer(base: Any, path: Path) -> bool:
+    """Whether a file's weights are written into a transformer that takes a camera already, whatever is turned on. Weights that
+    offloading has moved away would be lost there."""
+    takes_camera = isinstance(base, CameraTransformer) and not any(one.is_meta for one in base.camera_parameters())
+    return takes_camera and path.is_file()
 
 
 def save_pipeline_camera(pipe: AnyPipeline, folder: str | Path) -> None:

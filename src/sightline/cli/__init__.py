@@ -39,7 +39,8 @@ def command() -> int:
         try:
             code = main()
         finally:  # help ends in SystemExit
-            sys.stdout.flush()
+            if sys.stdout is not None:  # closed, as by >&-
+                sys.stdout.flush()
     except BrokenPipeError:  # whatever reads the output, such as head, has read enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is flushed when the interpreter ends
         return BROKEN_PIPE

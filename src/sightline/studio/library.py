@@ -17,7 +17,7 @@ from PIL import Image
 from sightline.cameras.trajectory import Trajectory
 from sightline.documents import read_json
 from sightline.errors import SightlineError
-from sightline.files import atomic_write, reason, write_atomic
+from sightline.files import atomic_write, is_picture_name, reason, write_atomic
 from sightline.generation.outputs import SETTINGS
 from sightline.generation.video_files import read_frames
 from sightline.names import plain_name, require_plain_name, unique_names
@@ -162,6 +162,7 @@ class Library:
         taken = [place.name for place in self.folder.iterdir()] if self.folder.is_dir() else []
         taken += reserved
         title = plain_name(title[:40]).strip("_.-") or "film"  # nor one that a command would read as an option
+        title = title.replace(".", "_") if is_picture_name(title) else title  # which no folder may have
         return self.folder / unique_names([title], [*taken, INPUTS])[0]
 
     def keep_picture(self, image: Image.Image) -> Path:

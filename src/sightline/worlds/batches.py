@@ -80,7 +80,8 @@ def _num_processes() -> int:
 
 def _pool(processes: int) -> ProcessPoolExecutor:
     pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_start_process)
-    pool.submit(int)  # starts all of them now, which takes seconds, while the caller does something else
+    for _ in range(processes):  # each starts one process now, which takes seconds, while the caller does something else
+        pool.submit(int)
     return pool
 
 

@@ -23,6 +23,7 @@ def _one_of(words: dict[str, int]) -> str:
 _BELOW_100 = rf"(?:{_one_of(_TENS)})(?:[\s-]+(?:{_one_of(_DIGITS)}))?|{_one_of(_TEENS)}|{_one_of(_DIGITS)}"
 _WHOLE = re.compile(
     rf"(?<![:=])\b(?:(?:(?P<hundreds>{_one_of(_DIGITS)}|a)[\s-]+)?(?P<hundred>hundred)(?:\s+(?:and\s+)?(?P<over>{_BELOW_100}))?"
+    rf"|(?P<said>{_one_of(_DIGITS)})[\s-]+(?P<rest>(?:{_one_of(_TENS)})(?:[\s-]+(?:{_one_of(_DIGITS)}))?)"  # three sixty
     rf"|(?P<below>{_BELOW_100}))\b(?![\s-]*shots?\b)",  # "two shot" is a picture of two people
     re.I,
 )
@@ -75,6 +76,8 @@ def with_digits(text: str) -> str:
 
 
 def _whole(found: re.Match[str]) -> int:
+    if found["said"]:
+        return 100 * _DIGITS[found["said"].lower()] + _below_100(found["rest"])
     if not found["hundred"]:
         return _below_100(found["below"])
     hundreds = _DIGITS.get((found["hundreds"] or "a").lower(), 1)

@@ -19,6 +19,7 @@ _SPELLINGS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"\b(?:counter|anti)[\s_-]*clockwise\b", "anticlockwise"),
+        (r"\bmillimet(?:er|re)s?\b", "mm"),
         (r"\b(?:from\s+)?(?:the\s+)?left[\s-]+to[\s-]+(?:the\s+)?right\b", "right"),
         (r"\b(?:from\s+)?(?:the\s+)?right[\s-]+to[\s-]+(?:the\s+)?left\b", "left"),
         (r"\b(?:from\s+)?(?:the\s+)?(?:top|up)[\s-]+to[\s-]+(?:the\s+)?(?:bottom|down)\b", "down"),
@@ -26,7 +27,10 @@ _SPELLINGS = [
         (r"\b(?:with\s+)?(?:a\s+)?radius\s+of\b|\bwith\s+(?:a\s+)?radius\b", "radius"),
         (r"\b(?:at|from)\s+a\s+distance\s+of\b", "radius"),
         (r"\bby\s+a\s+factor\s+of\s+([\d.]+)", r"\1x"),
-        (r"(?<![\w.])(\d+(?:\.\d+)?)\s*(mm)?\s*[-\u2013\u2014]\s*(?=\d)", r"\1\2 to "),  # zoom 35-85 mm
+        (  # zoom 35-85 mm, but not arc 30 -20
+            r"(?<![\w.])(\d+(?:\.\d+)?(?:\s*mm)?)(?:[-\u2013\u2014]\s*|\s+[-\u2013\u2014]\s+)(?=\d)",
+            r"\1 to ",
+        ),
         (r"(?<=[^\W\d_])[_-]+(?=[^\W\d_])(?!\w*\s*=)", " "),  # "push-in" and "zoom_in", but not "target_depth=3"
     )
 ]
