@@ -103,7 +103,7 @@ def test_inspect_asks_about_the_film_that_is_open_and_puts_it_away_when_it_is_de
     driver.studio.library.delete("one")
     driver.studio.films_changed()
     page.get_by_text("one was deleted. Open another film.").wait_for()
-    wait_for(page, lambda: not inspect.picture.visible)
+    wait_for(page, lambda: not inspect.picture.node.visible)
     fill(page, "Frame", 3)
     wait_for(page, lambda: visit.player.frame == 3)
 
