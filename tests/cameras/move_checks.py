@@ -24,3 +24,10 @@ def focal_mm(trajectory: Trajectory) -> torch.Tensor:  # -> [T]
 
 def close(a: torch.Tensor, b: torch.Tensor, tolerance: float = 1e-9) -> bool:
     return bool((a - b).abs().max() < tolerance)
+
+
+def same(a: Trajectory, b: Trajectory) -> bool:
+    return all(
+        torch.allclose(one, other, rtol=0, atol=1e-9)
+        for one, other in ((a.camera_to_world, b.camera_to_world), (a.intrinsics, b.intrinsics))
+    )
