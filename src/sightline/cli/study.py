@@ -99,7 +99,7 @@ class Run:
     output: Annotated[Path | None, arg(aliases=["-o"], metavar="DIR", help_behavior_hint="")] = None
     """Folder of the study; default: outputs/study/STUDY. A folder of the same study is continued."""
     jobs: int = 1
-    """Processes on this machine. They share its GPU, which a small model does not fill, or take its GPUs in turn."""
+    """Processes on this machine. They share its GPU, or take its GPUs in turn."""
     share: str = "1/1"
     """Only this part of the rows and seeds, such as 2/4; sightline study merge joins the folders of all parts."""
     rows: _Labels = ()

@@ -34,9 +34,8 @@ class ClipSpec:
     """Caption of clips whose source has none."""
 
     def __post_init__(self) -> None:
-        for name in ("num_frames", "stride", "width", "height", "hop"):
-            if name != "hop" or self.hop is not None:
-                object.__setattr__(self, name, whole_number(name, getattr(self, name)))
+        for name in ("num_frames", "stride", "width", "height", *(() if self.hop is None else ("hop",))):
+            object.__setattr__(self, name, whole_number(name, getattr(self, name)))
         if self.num_frames % TEMPORAL_STRIDE != 1:
             raise SightlineError(
                 f"num_frames is {self.num_frames}: expected {TEMPORAL_STRIDE} k + 1, such as 33 or 81."
